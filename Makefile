@@ -1,0 +1,82 @@
+# Every target makes or updates .venv by itself; python3 and make are all you need.
+#   make PYTHON=python3.12 test     picks the interpreter (and rebuilds .venv with it)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help reproduce test lint bench docs explore clean
+
+VENV := .venv
+BIN  := $(VENV)/bin
+
+# Without PYTHON=..., any .venv that exists will do; with it, the .venv must have been made by that one.
+ifeq ($(origin PYTHON),undefined)
+PYTHON := python3
+MADE   := $(VENV)/.made
+else
+MADE   := $(VENV)/.made-by-$(subst /,_,$(PYTHON))
+endif
+
+help:
+	@echo "engram: training dynamics of associative memories"
+	@echo
+	@echo "  make reproduce   run the main job; writes out/"
+	@echo "  make test        run all the tests"
+	@echo "  make lint        format, types and import layers"
+	@echo "  make bench       side by side with plain PyTorch (installs torch)"
+	@echo "  make docs        build the documentation into docs/_build/html"
+	@echo "  make explore     open the browser explorer"
+	@echo "  make clean       remove .venv and everything generated"
+	@echo
+	@echo "Each one installs what it needs into .venv first. Options:"
+	@echo "  make PYTHON=python3.12 test      use that interpreter"
+	@echo "  make test ARGS='-k spike'        pass arguments on"
+
+reproduce: $(VENV)/.has-base
+	@$(BIN)/engram reproduce $(ARGS)
+
+test: $(VENV)/.has-test
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.has-test
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.has-bench
+	@$(BIN)/engram bench $(ARGS)
+
+docs: $(VENV)/.has-docs
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+explore: $(VENV)/.has-base
+	@$(BIN)/engram explore $(ARGS)
+
+clean:
+	rm -rf $(VENV) out docs/_build build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment: one stamp per extra, written last, so an interrupted install is done again ---
+
+$(VENV)/.has-base: pyproject.toml constraints.txt $(MADE)
+	@echo "Installing engram into $(VENV) (a minute or two the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.has-%: pyproject.toml constraints.txt $(MADE)
+	@echo "Installing engram[$*] into $(VENV) (a minute or two the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$*]"
+	@touch $@
+
+.PRECIOUS: $(VENV)/.has-%
+
+$(MADE):
+	@command -v "$(PYTHON)" > /dev/null || { \
+	  echo "engram needs Python 3.11 or newer, and '$(PYTHON)' is not here: install it, or name yours with 'make PYTHON=/path/to/python3.12 ...'."; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "engram needs Python 3.11 or newer, and '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1): install a newer one, or name it with 'make PYTHON=python3.12 ...'."; exit 1; }
+	@"$(PYTHON)" -c 'import venv, ensurepip' 2> /dev/null || { \
+	  echo "'$(PYTHON)' has no venv module: install it (Debian and Ubuntu: apt install python3-venv), then run make again."; exit 1; }
+	@"$(PYTHON)" -m venv --clear $(VENV)
+	@touch $(VENV)/.made "$(VENV)/.made-by-$(subst /,_,$(PYTHON))"

@@ -1,0 +1,135 @@
+"""Validation that words its own errors: the argument, the value met, and the next move.
+
+Checks of values are skipped for tracers, since sweeps build problems inside `vmap`; checks of shapes
+are not.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+
+class InputError(ValueError):
+    """Input that cannot be used; the message says which argument, what was met and what to do."""
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether any of the values is known only inside a transformed function."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def read_array(name: str, value: Any) -> Any:
+    """Read a list, NumPy, JAX or PyTorch array as a NumPy array; leave tracers as they are."""
+    if is_traced(value):
+        return value
+    if hasattr(value, "detach"):  # a PyTorch tensor, without importing torch
+        value = value.detach().cpu().numpy()
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"`{name}` must be an array, got {_brief(value)} ({error}). "
+            "Pass a rectangular list, or a NumPy, JAX or PyTorch array."
+        ) from None
+    if array.dtype.kind == "V" and array.dtype.name == "bfloat16":
+        array = array.astype(np.float32)
+    return array
+
+
+def check_floats(name: str, value: Any, *, ndim: int, axes: str) -> Any:
+    """Read `value` as finite float64 of the given number of dimensions."""
+    array = read_array(name, value)
+    if is_traced(array):
+        check_ndim(name, array, ndim=ndim, axes=axes)
+        return array
+    if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":
+        raise InputError(
+            f"`{name}` must hold real numbers, got dtype {array.dtype}. "
+            f"Convert it first, for example with `np.asarray({name}, dtype=float)`."
+        )
+    check_ndim(name, array, ndim=ndim, axes=axes)
+    array = array.astype(np.float64)
+    check_finite(name, array)
+    return array
+
+
+def check_ndim(name: str, array: Any, *, ndim: int, axes: str) -> None:
+    if np.ndim(array) != ndim:
+        raise InputError(
+            f"`{name}` must have shape {axes}, got shape {np.shape(array)}. "
+            f"Reshape it to {ndim} dimension{'s' if ndim > 1 else ''}."
+        )
+    if 0 in np.shape(array):
+        raise InputError(
+            f"`{name}` must not be empty, got shape {np.shape(array)}. Give at least one token."
+        )
+
+
+def check_finite(name: str, array: np.ndarray) -> None:
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = tuple(int(i) for i in bad[0])
+        raise InputError(
+            f"`{name}` must be finite, got {array[where]} at index {where} "
+            f"({len(bad)} such value{'s' if len(bad) > 1 else ''}). Remove or replace them."
+        )
+
+
+def check_distribution(name: str, array: np.ndarray, *, tolerance: float) -> None:
+    """Check non-negative numbers that sum to 1 along the last axis; zeros are allowed."""
+    if (array < 0).any():
+        where = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        raise InputError(
+            f"`{name}` must not be negative, got {array[where]:.6g} at index {where}. "
+            "Probabilities lie in [0, 1]; zero is allowed."
+        )
+    totals = array.sum(axis=-1)
+    off = np.abs(totals - 1) > tolerance
+    if off.any():
+        if array.ndim == 1:
+            raise InputError(
+                f"`{name}` must sum to 1, got {float(totals):.9g}. "
+                f"Normalise with `{name} / {name}.sum()`."
+            )
+        row = int(np.argmax(off))
+        raise InputError(
+            f"`{name}` must sum to 1 in each row, got {float(totals[row]):.9g} in row {row}. "
+            f"Normalise with `{name} / {name}.sum(axis=1, keepdims=True)`."
+        )
+
+
+def check_interval(name: str, value: Any, low: float, high: float, remedy: str) -> None:
+    """Check a scalar in the closed interval [low, high]."""
+    if is_traced(value):
+        return
+    number = check_scalar(name, value)
+    if not low <= number <= high:
+        raise InputError(f"`{name}` must lie in [{low:g}, {high:g}], got {number:g}. {remedy}")
+
+
+def check_scalar(name: str, value: Any) -> float:
+    array = read_array(name, value)
+    if array.ndim or array.dtype.kind not in "fiu":
+        raise InputError(f"`{name}` must be a number, got {_brief(value)}. Pass one real number.")
+    return float(array)
+
+
+def check_count(name: str, value: Any, *, least: int = 1) -> int:
+    """Check a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputError(f"`{name}` must be a whole number, got {_brief(value)}. Pass an int.")
+    if value < least:
+        raise InputError(f"`{name}` must be at least {least}, got {value}. Choose a larger one.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        options = ", ".join(repr(choice) for choice in choices)
+        raise InputError(f"`{name}` must be one of {options}, got {_brief(value)}. Pick one.")
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

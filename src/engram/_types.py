@@ -1,0 +1,15 @@
+"""The shared annotations: what an array may be, and the shapes that have names."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+Array = jax.Array | np.ndarray
+Scalar = float | int | np.floating | Float[Array, ""]
+
+Weights = Float[Array, "d d"]  # W, acting on columns: W e_x
+Scores = Float[Array, "N M"]  # w[x, y] = <u_y, W e_x>
+Labels = Int[Array, " N"]
+ArrayLike = Any  # whatever `numpy.asarray` or `.detach()` can read: lists, NumPy, JAX, PyTorch

@@ -1,0 +1,122 @@
+"""Full-batch gradients of a memory: medium, many-dimensional, and too large to hold."""
+
+import functools
+import json
+import subprocess
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from engram import memory
+from engram.bench._harness import Side, Work
+from engram.particles import ParticleState, ParticleSystem
+from engram.problem import Problem, gaussian
+
+NO_TORCH = "no PyTorch here: pip install 'engram[bench]' to compare"
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
+
+
+def _torch_step(problem: Problem, W: np.ndarray) -> Side | str:
+    """One gradient by autograd, as one would write it."""
+    if (torch := _torch()) is None:
+        return NO_TORCH
+    E, U, p = map(torch.tensor, (problem.inputs, problem.outputs, problem.probs))
+    targets = torch.tensor(problem.targets, dtype=torch.long)
+    weights = torch.tensor(W, requires_grad=True)
+
+    def step():
+        weights.grad = None
+        scores = E @ weights.T @ U.T
+        losses = torch.nn.functional.cross_entropy(scores, targets, reduction="none")
+        (p * losses).sum().backward()
+        return weights.grad
+
+    return Side(step)
+
+
+def _medium(dtype: str) -> tuple[Side, Side | str]:
+    N, d = 1000, 256
+    problem = gaussian(0, N, N, d).astype(dtype)
+    W = (np.random.default_rng(0).standard_normal((d, d)) / np.sqrt(d)).astype(dtype)
+    with jax.enable_x64(True):
+        on_device, weights = jax.device_put((problem, W))
+    step = lambda: jax.block_until_ready(memory.grad(on_device, weights))
+    return Side(step), _torch_step(problem, W)
+
+
+def _many_dimensions() -> tuple[Side, Side | str]:
+    N, d, steps = 64, 1024, 1000
+    problem = gaussian(0, N, N, d)
+    with jax.enable_x64(True):
+        system = jax.device_put(ParticleSystem(problem))
+        zeros = jnp.zeros((N, N))
+
+        @jax.jit
+        def descend(system: ParticleSystem, state: ParticleState) -> ParticleState:
+            move = lambda w, g: w - 0.5 * g
+            step = lambda _, state: jax.tree.map(move, state, system.grad(state))
+            return jax.lax.fori_loop(0, steps, step, state)
+
+    def run():
+        with jax.enable_x64(True):
+            return jax.block_until_ready(descend(system, ParticleState(zeros, zeros)))
+
+    return Side(run, steps), _torch_step(problem, np.zeros((d, d)))
+
+
+def _huge(num: int, dim: int) -> tuple[Side, Side | str]:
+    # In a process of its own, so that the peak of memory is its own.
+    command = [sys.executable, "-m", "engram.bench._huge", str(num), str(dim)]
+
+    def run() -> str:
+        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        return f"peak {found['peak'] / 2**30:.2f} GiB, {found['seconds']:.1f} s of it computing"
+
+    return Side(run), f"autograd would hold {2 * 4 * num**2 / 2**30:.0f} GiB of scores"
+
+
+def _step_flops(N: int, M: int, d: int) -> float:
+    return 2 * 2 * (N * M * d + min(N, M) * d * d)
+
+
+WORKS = [
+    Work(
+        f"memory-{dtype}",
+        f"gradient of N = M = 1000, d = 256, {dtype}",
+        functools.partial(_medium, dtype),
+        dtype,
+        _step_flops(1000, 1000, 256),
+        1000 * 1000,
+    )
+    for dtype in ("float32", "float64")
+]
+WORKS += [
+    Work(
+        "many-dimensions",
+        "descent step of N = M = 64, d = 1024, float64, in particle space",
+        _many_dimensions,
+        "float64",
+        2 * 2 * 64**3,
+        2 * 64**2,
+    ),
+    Work(
+        "huge-memory",
+        "loss, gradient and error of N = M = 50,000, d = 512, float32, in blocks",
+        functools.partial(_huge, 50_000, 512),
+        "float32",
+        2 * _step_flops(50_000, 50_000, 512),
+        2 * 50_000**2,
+        repeats=1,
+        warm_up=False,
+    ),
+]

@@ -1,0 +1,3 @@
+"""The command line: parse, call the library, print. Nothing is computed here."""
+
+from engram.cli._main import main as main

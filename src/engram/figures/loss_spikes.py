@@ -1,0 +1,99 @@
+"""Figure 2: two correlated tokens, where a large learning rate spikes and still wins."""
+
+import dataclasses
+import json
+
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from engram import memory
+from engram.problem import two_tokens
+
+TITLE = "Loss spikes: two correlated tokens, two learning rates (fig:translate)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the paper's Figure 2 uses, with what its text leaves out."""
+
+    correlation: float = 0.95  # of the two input embeddings
+    p1: float = 0.75  # frequency of the first token
+    learning_rates: tuple[float, ...] = (10.0, 1.0)
+    steps: int = 35  # recorded points: the start and 34 updates
+
+
+def compute(settings: Settings) -> xr.Dataset:
+    """Losses, errors, margins and weights along full-batch descent from W = 0."""
+    problem = two_tokens(settings.correlation, settings.p1)
+    paths = [_descend(problem, rate, settings.steps) for rate in settings.learning_rates]
+    traces = {
+        "loss": (("learning_rate", "step"), [[memory.loss(problem, W) for W in p] for p in paths]),
+        "error": (
+            ("learning_rate", "step"),
+            [[memory.error_rate(problem, W) for W in p] for p in paths],
+        ),
+        "margins": (
+            ("learning_rate", "step", "token"),
+            [[memory.margins(problem, W) for W in p] for p in paths],
+        ),
+        "weights": (("learning_rate", "step", "row", "col"), paths),
+    }
+    coords = {"learning_rate": list(settings.learning_rates), "step": np.arange(settings.steps)}
+    attrs = {
+        "title": TITLE,
+        "settings": json.dumps(dataclasses.asdict(settings)),
+        "source": "engram",
+    }
+    return xr.Dataset(traces, coords, attrs)
+
+
+def _descend(problem, learning_rate: float, steps: int) -> list[np.ndarray]:
+    W = [np.zeros((problem.dim, problem.dim))]
+    while len(W) < steps:
+        W.append(W[-1] - learning_rate * memory.grad(problem, W[-1]))
+    return W
+
+
+def findings(data: xr.Dataset) -> list[str]:
+    """What the figure shows, measured."""
+    said = []
+    for rate in data.learning_rate.values:
+        loss = data.loss.sel(learning_rate=rate)
+        wrong = np.flatnonzero(data.error.sel(learning_rate=rate).values > 0)
+        learnt = wrong[-1] + 1 if len(wrong) else 0
+        accuracy = (
+            f"perfect accuracy from t = {learnt} on"
+            if learnt < data.sizes["step"]
+            else f"perfect accuracy not reached in {data.sizes['step'] - 1} steps"
+        )
+        said.append(
+            f"eta = {rate:g}: largest loss {float(loss.max()):.6f} at t = {int(np.argmax(loss.values))}, "
+            f"last loss {float(loss[-1]):.6f}, {accuracy}"
+        )
+    return said
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """Loss and margins against the step, one colour per learning rate."""
+    colours = ["#0072B2", "#D55E00"]  # blue and vermillion: safe for colour-blind readers
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.9), layout="constrained")
+    for rate, colour in zip(data.learning_rate.values, colours, strict=True):
+        run = data.sel(learning_rate=rate)
+        left.plot(data.step, run.loss, color=colour, marker=".", ms=4, label=f"$\\eta = {rate:g}$")
+        for token, style in enumerate(("-", "--")):
+            label = f"$\\eta = {rate:g}$, token {token + 1}"
+            right.plot(data.step, run.margins[:, token], style, color=colour, label=label)
+    left.axhline(np.log(2), color="0.6", lw=0.8, zorder=0)
+    left.annotate("log 2", (data.sizes["step"] - 1, np.log(2)), (0, 3), textcoords="offset points",
+                  ha="right", color="0.4", fontsize=8)  # fmt: skip
+    left.set(xlabel="step $t$", ylabel="loss $L(W_t)$", yscale="log", title="Loss")
+    right.axhline(0, color="0.6", lw=0.8, zorder=0)
+    right.set(xlabel="step $t$", ylabel="margin $m_t(x)$", title="Margins")
+    left.legend(frameon=False, fontsize=8)
+    right.legend(frameon=False, fontsize=8, ncols=2)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.set_dpi(200)
+    return figure

@@ -1,0 +1,64 @@
+"""Sums and maps over tokens in blocks, so that memory does not grow with N times M."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+# A block of scores near this many entries stays in cache between the matrix products and the
+# exponentials; fewer rows than the second number would slow the products down.
+_ENTRIES = 2**19
+_LEAST_ROWS = 256
+
+
+def choose_block(N: int, M: int, block_size: int | None) -> int:
+    """How many tokens at a time: as asked, or few enough to fit, in blocks of equal length."""
+    if block_size is not None:
+        return min(N, block_size)
+    num_blocks = -(-N // max(_LEAST_ROWS, _ENTRIES // M))
+    return -(-N // num_blocks)
+
+
+def map_blocks(fn: Callable[[Any], Any], rows: Any, block: int) -> Any:
+    """Apply `fn`, from arrays with one row per token to arrays with one row per token."""
+    N = _num_rows(rows)
+    if block >= N:
+        return fn(rows)
+    head, tail = _split(rows, block)
+    whole = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), jax.lax.map(fn, head))
+    if _num_rows(whole) == N:
+        return whole
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), whole, fn(tail))
+
+
+def sum_blocks(fn: Callable[[Any], Any], rows: Any, block: int) -> Any:
+    """Add up `fn` over blocks of tokens."""
+    N = _num_rows(rows)
+    if block >= N:
+        return fn(rows)
+    head, tail = _split(rows, block)
+    add = lambda total, part: jax.tree.map(jnp.add, total, part)
+    first = jax.tree.map(lambda a: a[0], head)
+    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(fn, first))
+    total, _ = jax.lax.scan(lambda total, part: (add(total, fn(part)), None), zero, head)
+    return total if N % block == 0 else add(total, fn(tail))
+
+
+def transposed_dot(A: jax.Array, B: jax.Array) -> jax.Array:
+    """`A.T @ B`, a sum over rows."""
+    # XLA's float64 product on the CPU is half as fast when it must also transpose.
+    if A.dtype == jnp.float64 and jax.default_backend() == "cpu":
+        return jax.lax.optimization_barrier(A.T) @ B
+    return A.T @ B
+
+
+def _num_rows(rows: Any) -> int:
+    return len(jax.tree.leaves(rows)[0])
+
+
+def _split(rows: Any, block: int) -> tuple[Any, Any]:
+    """Whole blocks, stacked, and the rows that are left over."""
+    whole = _num_rows(rows) // block * block
+    head = jax.tree.map(lambda a: a[:whole].reshape(-1, block, *a.shape[1:]), rows)
+    return head, jax.tree.map(lambda a: a[whole:], rows)

@@ -1,0 +1,174 @@
+"""The Hessian: dense, as products with a direction, and its largest eigenvalues."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from engram._checks import InputError, check_count
+from engram._precision import in_input_precision
+from engram._types import Array, Scores, Weights
+from engram.memory._blocks import choose_block, map_blocks, sum_blocks, transposed_dot
+from engram.memory._entry import entry
+from engram.memory._loss import grad_given_law
+from engram.memory._scores import outputs_first, readout
+from engram.memory._span import update_bases
+from engram.problem import Problem
+from engram.special import largest_eigenpairs
+
+
+class Eigenpairs(NamedTuple):
+    r"""The largest eigenvalues of the Hessian, in falling order, with unit eigenvectors.
+
+    `residuals` holds $\|H V - \lambda V\|$ for each: some eigenvalue of H lies within that distance
+    of the value given, so a pair that has not converged shows it.
+    """
+
+    values: Float[Array, " k"]
+    vectors: Float[Array, "k d d"]
+    residuals: Float[Array, " k"]
+
+
+def _push(w: Scores, dw: Scores) -> Scores:
+    r"""$(\mathrm{diag}(q) - q q^\top)\, dw$ for each row, without cancellation as q saturates."""
+    q = jax.nn.softmax(w, axis=1)
+    # Measured from the likeliest class, the change of a learnt row is a sum of small terms only.
+    dw = dw - jnp.take_along_axis(dw, jnp.argmax(w, axis=1)[:, None], axis=1)
+    return q * (dw - (q * dw).sum(axis=1, keepdims=True))
+
+
+def _hvp(
+    problem: Problem, W: Weights, V: Weights, layer_norm: bool, block_size: int | None
+) -> Weights:
+    E, U, p = map(jnp.asarray, (problem.inputs, problem.outputs, problem.probs))
+    if layer_norm:
+        law = jnp.asarray(problem.law)
+        g = lambda W: grad_given_law(problem, W, law, layer_norm, block_size)
+        return jax.jvp(g, (W,), (V,))[1]
+    left, right = readout(problem, W, layer_norm)
+    d_left, d_right = readout(problem, V, layer_norm)
+    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    rows = (left, d_left, p, E)
+
+    def weighted(r):
+        return r[2][:, None] * _push(r[0] @ right.T, r[1] @ d_right.T)
+
+    if outputs_first(problem):
+        return U.T @ sum_blocks(lambda r: transposed_dot(weighted(r), r[3]), rows, block)
+    return transposed_dot(map_blocks(lambda r: weighted(r) @ U, rows, block), E)
+
+
+@entry("layer_norm", "block_size")
+def hvp(
+    problem: Problem,
+    W: Weights,
+    V: Weights,
+    *,
+    layer_norm: bool = False,
+    block_size: int | None = None,
+) -> Weights:
+    r"""The Hessian-vector product $\nabla^2 L(W)[V]$, in closed form.
+
+    Paper: eq:hess, contracted with V.
+    """
+    return _hvp(problem, W, V, layer_norm, block_size)
+
+
+@entry("layer_norm")
+def hessian(
+    problem: Problem, W: Weights, *, layer_norm: bool = False
+) -> Float[Array, "d d d d"]:
+    r"""The dense Hessian, indexed like $\partial^2 L / \partial W_{ij} \partial W_{kl}$.
+
+    It depends on the targets only with layer norm; without it, on frequencies and scores alone.
+
+    Paper: eq:hess (which is written for the transpose of W), averaged over p(x).
+    """
+    if layer_norm:
+        law = jnp.asarray(problem.law)
+        return jax.jacfwd(lambda W: grad_given_law(problem, W, law, layer_norm, None))(W)
+    E, U, p = map(jnp.asarray, (problem.inputs, problem.outputs, problem.probs))
+    left, right = readout(problem, W, layer_norm)
+    w = left @ right.T
+    # _push, applied to each direction that moves one entry of W, one row of W at a time.
+    push = jax.vmap(lambda u: _push(w, jnp.broadcast_to(u[None, :], w.shape)), in_axes=1)
+    covariance = jnp.einsum("kxz,zi->xik", push(U), U)
+    return jnp.einsum("x,xik,xj,xl->ijkl", p, covariance, E, E)
+
+
+@entry("num", "layer_norm")
+def _top_eigenpairs(problem: Problem, W: Weights, *, num: int, layer_norm: bool) -> Eigenpairs:
+    start = jax.random.normal(jax.random.key(0), W.shape, W.dtype)
+    operator = lambda V: _hvp(problem, W, V, layer_norm, None)
+    pairs = largest_eigenpairs(operator, start, num)
+    return Eigenpairs(pairs.value, pairs.vector, pairs.residual)
+
+
+def top_eigenpairs(
+    problem: Problem, W: Weights, num: int = 1, *, layer_norm: bool = False
+) -> Eigenpairs:
+    """The largest eigenvalues of the Hessian with eigenvectors and residuals, matrix-free.
+
+    Args:
+        problem: What is stored.
+        W: The weights.
+        num: How many, at most d^2; repeated eigenvalues count as often as they occur.
+        layer_norm: Whether scores are taken from W e_x / ||W e_x||.
+
+    Paper: eq:hess, fig:sharpness.
+    """
+    if check_count("num", num) > problem.dim**2:
+        raise InputError(f"`num` must be at most d^2 = {problem.dim**2}, got {num}. Ask for fewer.")
+    return _top_eigenpairs(problem, W, num=num, layer_norm=layer_norm)
+
+
+def sharpness(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[Array, ""]:
+    """The largest eigenvalue of the Hessian (its operator norm, since the loss is convex).
+
+    `top_eigenpairs` gives the same number with its residual.
+
+    Paper: fig:sharpness.
+    """
+    return _top_eigenpairs(problem, W, num=1, layer_norm=layer_norm).values[0]
+
+
+def spectrum(
+    problem: Problem, W: Weights, *, restricted: bool = False, layer_norm: bool = False
+) -> Float[Array, " n"]:
+    """All eigenvalues of the Hessian in falling order, by dense linear algebra.
+
+    Args:
+        problem: What is stored; small, since the Hessian has d^4 entries.
+        W: The weights.
+        restricted: Only on the span of the updates, where W moves; elsewhere the Hessian is zero,
+            and its smallest eigenvalue there says nothing. Not with layer norm.
+        layer_norm: Whether scores are taken from W e_x / ||W e_x||.
+
+    Paper: eq:hess.
+    """
+    if restricted and layer_norm:
+        raise InputError(
+            "`restricted` must be False with layer norm, got True. Updates then leave the span of "
+            "the embeddings; ask for the whole spectrum."
+        )
+    H = hessian(problem, W, layer_norm=layer_norm)
+    if restricted:
+        B, A = update_bases(problem)
+        return in_input_precision(_restricted_eigenvalues)(H, B, A)
+    return in_input_precision(_eigenvalues)(H)
+
+
+@jax.jit
+def _eigenvalues(H: Float[Array, "i j i j"]) -> Float[Array, " n"]:
+    n = H.shape[0] * H.shape[1]
+    return jnp.linalg.eigvalsh(H.reshape(n, n))[::-1]
+
+
+@jax.jit
+def _restricted_eigenvalues(
+    H: Float[Array, "d d d d"], B: Float[Array, "d r"], A: Float[Array, "d s"]
+) -> Float[Array, " n"]:
+    B, A = jnp.asarray(B, H.dtype), jnp.asarray(A, H.dtype)
+    return _eigenvalues(jnp.einsum("ijkl,ia,jb,kc,le->abce", H, B, A, B, A))

@@ -1,0 +1,99 @@
+"""From weights to scores, and what is read off a row of scores: recall, margins, the prediction."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float, Int
+
+from engram._types import Array, Scores, Weights
+from engram.memory._blocks import choose_block, map_blocks
+from engram.memory._entry import entry
+from engram.problem import Problem
+
+
+class Readout(NamedTuple):
+    """Scores as the product of two thin factors, `left @ right.T`, never wider than d."""
+
+    left: Float[Array, "N d"]
+    right: Float[Array, "M d"]
+
+
+def outputs_first(problem: Problem) -> bool:
+    """Whether U W is formed before meeting the inputs: cheaper when classes are much fewer."""
+    return 2 * problem.num_outputs < problem.num_inputs
+
+
+def readout(problem: Problem, W: Weights, layer_norm: bool) -> Readout:
+    E, U = jnp.asarray(problem.inputs), jnp.asarray(problem.outputs)
+    if outputs_first(problem) and not layer_norm:
+        return Readout(E, U @ W)
+    h = E @ W.T
+    return Readout(h / jnp.linalg.norm(h, axis=1, keepdims=True) if layer_norm else h, U)
+
+
+def label_margins(w: Scores, label: Int[Array, " N"]) -> Float[Array, " N"]:
+    rows, columns = jnp.arange(len(w)), jnp.arange(w.shape[1])
+    wrong = jnp.where(columns[None, :] == label[:, None], -jnp.inf, w)
+    return w[rows, label] - wrong.max(axis=1)
+
+
+@entry("layer_norm")
+def scores(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scores:
+    r"""Scores $w_{xy} = \langle u_y, W e_x \rangle$ of every pair, shape (N, M).
+
+    Paper: eq:particles. Section 3 once prints the transpose, $\langle e_x, W u_y \rangle$.
+    """
+    left, right = readout(problem, W, layer_norm)
+    return left @ right.T
+
+
+@entry("layer_norm")
+def recall_probs(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scores:
+    r"""Recall probabilities $p_W(y|x) \propto \exp w_{xy}$, shape (N, M); rows sum to 1.
+
+    Paper: eq:model-prob.
+    """
+    left, right = readout(problem, W, layer_norm)
+    return jax.nn.softmax(left @ right.T, axis=1)
+
+
+@entry("layer_norm", "block_size")
+def predict(
+    problem: Problem, W: Weights, *, layer_norm: bool = False, block_size: int | None = None
+) -> Int[Array, " N"]:
+    r"""The recalled token $f_W(x) = \arg\max_y w_{xy}$; ties go to the lowest index.
+
+    Paper: eq:model.
+    """
+    left, right = readout(problem, W, layer_norm)
+    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    return map_blocks(lambda rows: jnp.argmax(rows @ right.T, axis=1), left, block)
+
+
+@entry("layer_norm", "block_size")
+def margins(
+    problem: Problem, W: Weights, *, layer_norm: bool = False, block_size: int | None = None
+) -> Float[Array, " N"]:
+    r"""Margins $m(x) = w_{x f^*(x)} - \max_{y \ne f^*(x)} w_{xy}$: positive means recalled.
+
+    With noisy targets, $f^*(x)$ is the likeliest class.
+
+    Paper: Section 5.2, where the maximum is printed over $j \ne x$; it must be $j \ne f^*(x)$.
+    """
+    left, right = readout(problem, W, layer_norm)
+    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    fn = lambda rows: label_margins(rows[0] @ right.T, rows[1])
+    return map_blocks(fn, (left, jnp.asarray(problem.labels)), block)
+
+
+@entry("layer_norm")
+def class_margins(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scores:
+    r"""Margins against each class, $m_y(x) = w_{x f^*(x)} - w_{xy}$; zero at the target itself.
+
+    Paper: eq:margin.
+    """
+    left, right = readout(problem, W, layer_norm)
+    w = left @ right.T
+    label = jnp.asarray(problem.labels)
+    return w[jnp.arange(len(w)), label][:, None] - w

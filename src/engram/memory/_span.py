@@ -1,0 +1,45 @@
+"""The span of the updates: where W can move, and the rest of it, which never does."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from engram._checks import InputError, is_traced
+from engram._types import Array, Weights
+from engram.memory._entry import entry
+from engram.problem import Problem
+
+
+def update_bases(problem: Problem) -> tuple[Float[Array, "d r"], Float[Array, "d s"]]:
+    r"""Orthonormal bases of $\mathrm{span}\{u_j - u_k\}$ and of the inputs that occur.
+
+    Every gradient lies in the product of the two; for $p(x) = 0$, $e_x$ exerts no force.
+
+    Paper: eq:grad, the remark below it.
+    """
+    if is_traced(problem):
+        raise InputError("`problem` must be concrete here: the rank of its span sets a shape.")
+    E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
+    return _basis(U[1:] - U[:1]), _basis(E[np.asarray(problem.probs) > 0])
+
+
+def _basis(rows: np.ndarray) -> np.ndarray:
+    _, values, vectors = np.linalg.svd(np.asarray(rows, dtype=np.float64), full_matrices=False)
+    largest = values.max(initial=0.0)
+    kept = values > max(rows.shape) * np.finfo(rows.dtype).eps * largest
+    return vectors[kept].T.astype(rows.dtype)
+
+
+def project_on_updates(problem: Problem, W: Weights) -> Weights:
+    r"""The part of W that training can change; `W` less this is $\Pi_\perp W$, which never moves.
+
+    Paper: thm:ortho-bin.
+    """
+    B, A = update_bases(problem)
+    return _project(problem, W, B @ B.T, A @ A.T)
+
+
+@entry()
+def _project(problem: Problem, W: Weights, left: Weights, right: Weights) -> Weights:
+    del problem
+    return jnp.linalg.multi_dot([left, W, right])

@@ -1,0 +1,168 @@
+"""Problem: the embeddings, the token frequencies and the targets of one memory."""
+
+import os
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float, Int
+
+from engram._checks import (
+    InputError,
+    check_distribution,
+    check_floats,
+    check_ndim,
+    is_traced,
+    read_array,
+)
+from engram._types import Array, ArrayLike
+from engram.problem._storage import read_arrays, write_arrays
+
+
+class Problem(eqx.Module):
+    """Associations to store: token `x` comes with frequency `probs[x]` and asks for its target.
+
+    Everything is kept as NumPy float64 (tracers stay tracers), read from lists, NumPy, JAX or
+    PyTorch arrays. Embeddings are rows; tokens count from zero.
+
+    Args:
+        inputs: Input embeddings $e_x$, one row per input token, shape (N, d).
+        outputs: Output embeddings $u_y$, one row per output token, shape (M, d), M >= 2.
+        probs: Token frequencies $p(x)$, non-negative, summing to 1. A token of frequency zero is
+            allowed: it exerts no force and adds nothing to loss or error, but it has a score and
+            a margin, which the other tokens move.
+        targets: The class $f^*(x)$ of each token as N integers, or a table of shape (N, M) of
+            conditional probabilities $p(y|x)$ when targets are noisy.
+
+    Paper: eq:model, eq:obj; noisy targets are ours.
+    """
+
+    inputs: Float[Array, "N d"]
+    outputs: Float[Array, "M d"]
+    probs: Float[Array, " N"]
+    targets: Int[Array, " N"] | Float[Array, "N M"]
+
+    def __init__(
+        self, inputs: ArrayLike, outputs: ArrayLike, probs: ArrayLike, targets: ArrayLike
+    ):
+        self.inputs = check_floats("inputs", inputs, ndim=2, axes="(N, d)")
+        self.outputs = check_floats("outputs", outputs, ndim=2, axes="(M, d)")
+        N, d = self.inputs.shape
+        M = len(self.outputs)
+        if self.outputs.shape[1] != d:
+            raise InputError(
+                f"`inputs` and `outputs` must share one dimension, got d = {d} and "
+                f"d = {self.outputs.shape[1]}. Embed both in the same space: pad with zero columns."
+            )
+        if M < 2:
+            raise InputError(
+                "`outputs` must have at least two rows, got 1. With one class there is nothing to "
+                "choose: add an output token."
+            )
+        self.probs = _check_probs(probs, N)
+        self.targets = _check_targets(targets, N, M)
+
+    @property
+    def num_inputs(self) -> int:
+        """The number of input tokens, N."""
+        return self.inputs.shape[0]
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of output tokens (classes), M."""
+        return self.outputs.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the embeddings, d."""
+        return self.inputs.shape[1]
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the targets are a table of conditional probabilities."""
+        return self.targets.ndim == 2
+
+    @property
+    def labels(self) -> Int[Array, " N"]:
+        """The class each token should recall: its target, or the likeliest one if noisy."""
+        return self.targets.argmax(axis=1) if self.is_noisy else self.targets
+
+    @property
+    def law(self) -> Float[Array, " N"] | Float[Array, "N M"]:
+        """What a sample is drawn from: p(x), or p(x) p(y|x) when targets are noisy."""
+        return self.probs[:, None] * self.targets if self.is_noisy else self.probs
+
+    def astype(self, dtype: Any) -> "Problem":
+        """The same problem with its numbers in another float type, for example "float32"."""
+        cast = lambda leaf: leaf if leaf.dtype.kind in "iu" else leaf.astype(dtype)
+        arrays = (self.inputs, self.outputs, self.probs, self.targets)
+        where = lambda p: (p.inputs, p.outputs, p.probs, p.targets)
+        return eqx.tree_at(where, self, tuple(map(cast, arrays)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one `.npz` (no pickle) or `.nc` (NetCDF) file, whole or not at all."""
+        axes = {
+            "inputs": ("token", "component"),
+            "outputs": ("class", "component"),
+            "probs": ("token",),
+            "targets": ("token", "class") if self.is_noisy else ("token",),
+        }
+        write_arrays(path, {name: np.asarray(getattr(self, name)) for name in axes}, axes)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "Problem":
+        """Read a problem that `save` wrote, or any such file with the same four arrays."""
+        return Problem(**read_arrays(path, ("inputs", "outputs", "probs", "targets")))
+
+
+def _tolerance(dtype: Any) -> float:
+    # Sums of rounded probabilities: a few units in the last place, per precision.
+    return 1e-6 if np.dtype(dtype).itemsize < 8 else 1e-9
+
+
+def _check_probs(probs: ArrayLike, N: int) -> Any:
+    given = read_array("probs", probs)
+    values = check_floats("probs", given, ndim=1, axes="(N,)")
+    if len(values) != N:
+        raise InputError(
+            f"`probs` must have one entry per input token, got {len(values)} for {N} rows of "
+            "`inputs`. Give each token its frequency."
+        )
+    if not is_traced(values):
+        check_distribution("probs", values, tolerance=_tolerance(given.dtype))
+    return values
+
+
+def _check_targets(targets: ArrayLike, N: int, M: int) -> Any:
+    given = read_array("targets", targets)
+    if np.ndim(given) == 2:
+        table = check_floats("targets", given, ndim=2, axes="(N, M)")
+        if table.shape != (N, M):
+            raise InputError(
+                f"`targets` as a table of p(y|x) must have shape (N, M) = ({N}, {M}), got "
+                f"{table.shape}. Give one row per input token and one column per output token."
+            )
+        if not is_traced(table):
+            check_distribution("targets", table, tolerance=_tolerance(given.dtype))
+        return table
+    check_ndim("targets", given, ndim=1, axes="(N,) or (N, M)")
+    if len(given) != N:
+        raise InputError(
+            f"`targets` must have one entry per input token, got {len(given)} for {N} rows of "
+            "`inputs`. Give each token its class."
+        )
+    if is_traced(given):
+        return given
+    if given.dtype.kind not in "iu":
+        raise InputError(
+            f"`targets` must be integers, got dtype {given.dtype}. "
+            "Cast with `np.asarray(targets, dtype=int)`, or give a table p(y|x) of shape (N, M)."
+        )
+    outside = (given < 0) | (given >= M)
+    if outside.any():
+        first = int(np.argmax(outside))
+        raise InputError(
+            f"`targets` must lie in 0..{M - 1}, got {given[first]} for token {first}. "
+            "Classes count from zero, one per row of `outputs`."
+        )
+    return given.astype(np.int32)

@@ -1,0 +1,68 @@
+"""Named arrays in one file: `.npz` without pickle, or NetCDF."""
+
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from engram._checks import InputError
+from engram._files import written_whole
+
+_FORMATS = "Use a name that ends in .npz or .nc."
+
+
+def write_arrays(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray],
+    axes: Mapping[str, tuple[str, ...]],
+) -> None:
+    """Write named arrays, whole or not at all; NetCDF also keeps the names of the axes."""
+    suffix = Path(path).suffix
+    if suffix not in (".npz", ".nc"):
+        raise InputError(f"`path` has the unknown ending {suffix!r}: {os.fspath(path)}. {_FORMATS}")
+    with written_whole(path) as temporary:
+        if suffix == ".npz":
+            np.savez(temporary, allow_pickle=False, **arrays)
+        else:
+            import xarray as xr
+
+            dataset = xr.Dataset({name: (axes[name], array) for name, array in arrays.items()})
+            dataset.attrs["about"] = "engram problem: embeddings, token frequencies, targets"
+            dataset.to_netcdf(temporary, engine="h5netcdf")
+
+
+def read_arrays(path: str | os.PathLike[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Read the named arrays back; a file that cannot be used gets one clear error."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"`path` is no file: {path}. Check the name.")
+    if path.suffix not in (".npz", ".nc"):
+        raise InputError(f"`path` has the unknown ending {path.suffix!r}: {path}. {_FORMATS}")
+    try:
+        found = _read_npz(path) if path.suffix == ".npz" else _read_netcdf(path)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"`path` cannot be read as {path.suffix}: {path} ({error}). "
+            "It is damaged, or of another kind; write it again with `problem.save`."
+        ) from None
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(
+            f"`path` lacks the array{'s' if len(missing) > 1 else ''} {', '.join(missing)}: "
+            f"{path} holds {', '.join(found) or 'nothing'}. Is it a problem file?"
+        )
+    return {name: found[name] for name in names}
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
+    import xarray as xr
+
+    with xr.open_dataset(path, engine="h5netcdf") as dataset:
+        return {str(name): dataset[name].values for name in dataset.data_vars}

@@ -1,0 +1,30 @@
+"""AbstractSystem: what moves. A state, its loss, and a gradient that is linear in the data's law."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Float, PyTree
+
+from engram._types import Array
+
+
+class AbstractSystem(eqx.Module):
+    """Something that gradient dynamics can move.
+
+    The `law` says how often each sample comes. Loss and gradient are linear in it, so that one
+    interface serves every dynamics: descent uses the law itself, a mini-batch its counts / |B|, a
+    stochastic flow the law plus noise.
+
+    Paper: Section 2.
+    """
+
+    law: eqx.AbstractVar[Float[Array, "..."]]
+
+    @abc.abstractmethod
+    def loss(self, state: PyTree, law: Array | None = None) -> Float[Array, ""]:
+        """The loss of a state under a law (by default the system's own)."""
+
+    @abc.abstractmethod
+    def grad(self, state: PyTree, law: Array | None = None) -> Any:
+        """The direction of steepest ascent, of the same structure as the state."""
