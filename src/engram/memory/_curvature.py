@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from engram._checks import InputError, check_count
 from engram._precision import in_input_precision
-from engram._types import Array, Scores, Weights
+from engram._types import Array, Scalar, Scores, Weights
 from engram.memory._blocks import choose_block, map_blocks, sum_blocks, transposed_dot
 from engram.memory._entry import entry
 from engram.memory._loss import grad_given_law
@@ -124,7 +124,7 @@ def top_eigenpairs(
     return _top_eigenpairs(problem, W, num=num, layer_norm=layer_norm)
 
 
-def sharpness(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[Array, ""]:
+def sharpness(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scalar:
     """The largest eigenvalue of the Hessian (its operator norm, since the loss is convex).
 
     `top_eigenpairs` gives the same number with its residual.

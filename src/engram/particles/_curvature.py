@@ -6,7 +6,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Float
 
 from engram._checks import InputError, check_count
-from engram._types import Array, Scores
+from engram._types import Array, Scalar, Scores
 from engram.particles._entry import entry
 from engram.particles._force import spread
 from engram.problem import Problem
@@ -68,7 +68,7 @@ def top_eigenvalues(
     return _top(problem, w, num=num)
 
 
-def sharpness(problem: Problem, w: Scores) -> Float[Array, ""]:
+def sharpness(problem: Problem, w: Scores) -> Scalar:
     """The largest eigenvalue of the Hessian in W.
 
     Paper: fig:sharpness.

@@ -35,8 +35,8 @@ def two_tokens(correlation: Scalar, p1: Scalar, *, dim: int = 2) -> Problem:
 
     Paper: eq:correlation-binary.
     """
-    check_interval("correlation", correlation, -1, 1, "It is the cosine of an angle.")
-    check_interval("p1", p1, 0, 1, "It is a probability.")
+    check_interval("correlation", correlation, -1.0, 1.0, "It is the cosine of an angle.")
+    check_interval("p1", p1, 0.0, 1.0, "It is a probability.")
     if check_count("dim", dim) < 2:
         raise InputError(f"`dim` must be at least 2, got {dim}. Two orthonormal outputs need it.")
     xp = jnp if is_traced(correlation, p1) else np

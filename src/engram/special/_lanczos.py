@@ -5,121 +5,95 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from engram._types import Array
 
 Operator = Callable[[jax.Array], jax.Array]
 _BASIS = 48  # vectors kept between restarts
-_RESTARTS = 40
+_ROUNDS = 40
 
 
 class EigenPair(NamedTuple):
     r"""`value` and unit `vector`, with `residual` $= \|A v - \lambda v\|$: an eigenvalue lies that near."""
 
-    value: Float[Array, ""]
+    value: Float[Array, "..."]
     vector: Float[Array, "..."]
-    residual: Float[Array, ""]
-    products: Int[Array, ""]
+    residual: Float[Array, "..."]
 
 
-def largest_eigenpair(
-    operator: Operator,
-    start: Float[Array, "..."],
-    *,
-    tolerance: float | None = None,
-    avoid: Float[Array, "k ..."] | None = None,
+def largest_eigenpairs(
+    operator: Operator, start: Float[Array, "..."], num: int = 1, *, tolerance: float | None = None
 ) -> EigenPair:
-    r"""The largest eigenvalue of a symmetric operator, by restarted Lanczos iteration.
+    r"""The largest eigenvalues of a symmetric operator, by restarted Lanczos iteration.
 
-    The basis never exceeds the dimension, is reorthogonalised twice at each step, and ends when
-    the Krylov space does; then the Ritz vector starts the next round, until the residual is below
-    `tolerance` times the operator's size or 40 rounds are spent. The residual is measured, so a
-    value that has not converged shows it.
+    They come in falling order, repeated ones as often as they occur: each is sought orthogonal to
+    those before, since a Krylov space alone would show a repeated eigenvalue once. The basis never
+    exceeds the dimension, is reorthogonalised twice at each step, and ends when the Krylov space
+    does; then the Ritz vector starts the next round, until the residual is below `tolerance` times
+    the operator's size or 40 rounds are spent. The residual is measured, so that a value which has
+    not converged shows it.
 
     Args:
-        operator: Maps arrays of the shape of `start` to arrays of that shape, linear, symmetric.
-        start: Any vector that is not orthogonal to the wanted one; a random one will do.
-        tolerance: Relative size of the residual; by default near the two-thirds power of the
-            machine precision, which gives the value itself nearly all of its digits.
-        avoid: Orthonormal vectors to stay orthogonal to: eigenvectors already found.
+        operator: Maps arrays of the shape of `start` to arrays of that shape; linear, symmetric.
+        start: Any vector that is not orthogonal to the wanted ones; a random one will do.
+        num: How many; every field of the result has a leading axis of this length.
+        tolerance: Relative size of the residual; by default the two-thirds power of the machine
+            precision, which gives the values themselves nearly all of their digits.
     """
-    shape, dtype = start.shape, start.dtype
-    n = start.size
-    # Beyond this many, every vector orthogonal to `avoid` is in the basis.
-    m = max(1, min(_BASIS, n - (0 if avoid is None else len(avoid))))
-    eps = jnp.finfo(dtype).eps
+    shape, dtype, n = start.shape, start.dtype, start.size
+    m = min(_BASIS, n)
+    eps = float(jnp.finfo(dtype).eps)
     tol = eps ** (2 / 3) if tolerance is None else tolerance
-    avoided = None if avoid is None else avoid.reshape(len(avoid), n)
     apply = lambda v: operator(v.reshape(shape)).reshape(n)
 
-    def clear(v, Q):
-        # Twice is enough: one pass leaves rounding errors along Q, the second removes them.
-        for _ in range(2):
+    def clear(v, *bases):
+        # Twice is enough: one pass leaves rounding errors along the basis, the second removes them.
+        for Q in (*bases, *bases):
             v = v - Q.T @ (Q @ v)
-            if avoided is not None:
-                v = v - avoided.T @ (avoided @ v)
         return v
 
     def unit(v):
         norm = jnp.linalg.norm(v)
         return jnp.where(norm > 0, v / jnp.where(norm > 0, norm, 1.0), v), norm
 
-    def expand(j, carry):
-        Q, diagonal, off, v, alive, size = carry
-        Q = Q.at[j].set(jnp.where(alive, v, 0.0))
-        Av = apply(Q[j])
-        a = Q[j] @ Av
+    def extend(found, carry, j):
+        Q, v, alive, size = carry
+        Q = Q.at[j].set(v)
+        Av = apply(v)
+        rest = clear(Av, Q, found)
         size = jnp.maximum(size, jnp.linalg.norm(Av))
-        rest = clear(Av, Q)
         b = jnp.linalg.norm(rest)
-        diagonal = diagonal.at[j].set(jnp.where(alive, a, -jnp.inf))
-        # The Krylov space has ended when what is left is rounding.
-        alive = alive & (b > 8 * n * eps * size)
-        off = off.at[j].set(jnp.where(alive, b, 0.0))
-        return Q, diagonal, off, jnp.where(alive, rest / jnp.where(b > 0, b, 1.0), 0.0), alive, size
+        goes_on = alive & (b > 8 * n * eps * size)  # else what is left is rounding: the space ended
+        v = jnp.where(goes_on, rest / jnp.where(b > 0, b, 1.0), 0.0)
+        return (Q, v, goes_on, size), (Q[j] @ Av, jnp.where(goes_on, b, 0.0), alive)
 
-    def round_(carry):
-        v, _, _, size, count, _ = carry
-        v, norm = unit(clear(v, jnp.zeros((1, n), dtype)))
-        empty = (jnp.zeros((m, n), dtype), jnp.zeros(m, dtype), jnp.zeros(m, dtype))
-        Q, diagonal, off, _, _, size = jax.lax.fori_loop(0, m, expand, (*empty, v, norm > 0, size))
+    def improve(found, carry):
+        v, _, _, size, rounds, _ = carry
+        v, norm = unit(clear(v, found))
+        first = (jnp.zeros((m, n), dtype), v, norm > 0, size)
+        (Q, _, _, size), (a, b, made) = jax.lax.scan(
+            lambda carry, j: extend(found, carry, j), first, jnp.arange(m)
+        )
         # Vectors that were never made must not win: put them below every other value.
-        floor = -2 * (jnp.abs(jnp.where(jnp.isfinite(diagonal), diagonal, 0)).sum() + off.sum()) - 1
-        diagonal = jnp.where(jnp.isfinite(diagonal), diagonal, floor)
-        T = jnp.diag(diagonal) + jnp.diag(off[:-1], 1) + jnp.diag(off[:-1], -1)
-        _, vectors = jnp.linalg.eigh(T)
-        v, _ = unit(clear(Q.T @ vectors[:, -1], jnp.zeros((1, n), dtype)))
+        a = jnp.where(made, a, -2 * (jnp.abs(a).sum() + b.sum()) - 1)
+        T = jnp.diag(a) + jnp.diag(b[:-1], 1) + jnp.diag(b[:-1], -1)
+        v, _ = unit(clear(Q.T @ jnp.linalg.eigh(T)[1][:, -1], found))
         Av = apply(v)
         value = v @ Av
         residual = jnp.linalg.norm(Av - value * v)
-        return v, value, residual, size, count + m + 1, residual > tol * size
+        return v, value, residual, size, rounds + 1, residual > tol * size
 
-    def unfinished(carry):
-        return carry[-1] & (carry[-2] < _RESTARTS * (m + 1))
-
-    zero = jnp.zeros((), dtype)
-    first = (start.reshape(n), zero, zero, zero, jnp.zeros((), int), jnp.array(True))
-    v, value, residual, _, count, _ = jax.lax.while_loop(unfinished, round_, first)
-    return EigenPair(value, v.reshape(shape), residual, count)
-
-
-def largest_eigenpairs(
-    operator: Operator,
-    start: Float[Array, "..."],
-    num: int,
-    *,
-    tolerance: float | None = None,
-) -> EigenPair:
-    """The `num` largest eigenvalues in falling order, repeated ones as often as they occur.
-
-    One at a time, each orthogonal to those before: a Krylov space alone would show every repeated
-    eigenvalue once. The fields of the result have a leading axis of length `num`.
-    """
-    pairs: list[EigenPair] = []
-    for index in range(num):
-        avoid = jnp.stack([pair.vector for pair in pairs]) if pairs else None
+    def find(found, index):
+        zero = jnp.zeros((), dtype)
         # A new start each time: the old one may be spent on the vectors already found.
-        shifted = jnp.roll(start.reshape(-1), index).reshape(start.shape)
-        pairs.append(largest_eigenpair(operator, shifted, tolerance=tolerance, avoid=avoid))
-    return EigenPair(*(jnp.stack(field) for field in zip(*pairs, strict=True)))
+        v = jnp.roll(start.reshape(n), index)
+        carry = jax.lax.while_loop(
+            lambda carry: carry[-1] & (carry[-2] < _ROUNDS),
+            lambda carry: improve(found, carry),
+            (v, zero, zero, zero, jnp.zeros((), int), jnp.array(True)),
+        )
+        v, value, residual = carry[:3]
+        return found.at[index].set(v), EigenPair(value, v.reshape(shape), residual)
+
+    return jax.lax.scan(find, jnp.zeros((num, n), dtype), jnp.arange(num))[1]

@@ -1,0 +1,92 @@
+"""Weights and particles share no code; here they tell the same story."""
+
+import cases
+import numpy as np
+import pytest
+
+from engram import memory, particles
+
+# Both sides round sums of products of O(10) terms of size O(10).
+ROUNDING = {"rtol": 1e-12, "atol": 1e-13}
+
+QUANTITIES = [
+    "token_losses",
+    "loss",
+    "error_rate",
+    "margins",
+    "class_margins",
+    "recall_probs",
+    "predict",
+]
+
+
+@pytest.fixture(params=cases.PROBLEMS, ids=str)
+def problem(request):
+    return cases.PROBLEMS[request.param]
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("quantity", QUANTITIES)
+def test_quantities_agree(problem, quantity, scale):
+    W = cases.weights(problem, scale)
+    w = particles.weights_to_scores(problem, W)
+    ours, theirs = getattr(memory, quantity), getattr(particles, quantity)
+    np.testing.assert_allclose(ours(problem, W), theirs(problem, w), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 10.0])
+def test_particles_feel_the_projected_gradient(problem, scale):
+    W = cases.weights(problem, scale)
+    w = particles.weights_to_scores(problem, W)
+    projected = particles.weights_to_scores(problem, memory.grad(problem, W))
+    np.testing.assert_allclose(particles.grad(problem, w), projected, **ROUNDING)
+    np.testing.assert_allclose(particles.force(problem, w), -projected, **ROUNDING)
+
+
+def test_gradient_in_weights_comes_from_the_derivative_in_scores(problem):
+    W = cases.weights(problem)
+    c = particles.score_grad(problem, particles.weights_to_scores(problem, W))
+    rebuilt = particles.coefficients_to_weights(problem, c, np.zeros_like(W))
+    np.testing.assert_allclose(rebuilt, memory.grad(problem, W), **ROUNDING)
+
+
+def test_curvature_agrees(problem):
+    W, V = cases.weights(problem), cases.weights(problem, seed=1)
+    w, v = (particles.weights_to_scores(problem, A) for A in (W, V))
+    projected = particles.weights_to_scores(problem, memory.hvp(problem, W, V))
+    np.testing.assert_allclose(particles.hvp(problem, w, v), projected, **ROUNDING)
+    ours, theirs = memory.spectrum(problem, W), particles.spectrum(problem, w)
+    n = min(len(ours), len(theirs))
+    np.testing.assert_allclose(ours[:n], theirs[:n], atol=1e-13)
+    np.testing.assert_allclose(ours[n:], 0, atol=1e-13)
+    np.testing.assert_allclose(theirs[n:], 0, atol=1e-13)
+    np.testing.assert_allclose(
+        particles.sharpness(problem, w), memory.sharpness(problem, W), rtol=1e-9
+    )
+
+
+def test_the_map_to_scores_and_back_is_exact_and_keeps_what_no_token_sees(problem):
+    start = cases.weights(problem, seed=2)
+    W = start - 3.0 * memory.grad(problem, start)
+    w = particles.weights_to_scores(problem, W)
+    np.testing.assert_allclose(
+        particles.scores_to_weights(problem, w, start), W, rtol=1e-9, atol=1e-9
+    )
+    hidden = particles.unseen_part(problem, start)
+    np.testing.assert_allclose(particles.unseen_part(problem, W), hidden, atol=1e-12)
+    np.testing.assert_allclose(particles.weights_to_scores(problem, hidden), 0, atol=1e-12)
+
+
+def test_what_is_orthogonal_to_the_updates_never_moves(problem):
+    W = cases.weights(problem)
+    g = memory.grad(problem, W)
+    np.testing.assert_allclose(memory.project_on_updates(problem, g), g, **ROUNDING)
+    still = W - memory.project_on_updates(problem, W)
+    np.testing.assert_allclose(np.vdot(still, g), 0, atol=1e-12)
+
+
+def test_scores_of_no_matrix_are_refused():
+    problem = cases.PROBLEMS["sphere, d < N"]
+    w = np.random.default_rng(0).standard_normal((9, 5))
+    with pytest.raises(ValueError, match=r"belong to no W.*weights_to_scores"):
+        particles.scores_to_weights(problem, w)

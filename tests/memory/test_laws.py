@@ -1,0 +1,161 @@
+"""Symmetries, convexity, blocks: what must hold whatever the numbers are."""
+
+import cases
+import numpy as np
+import pytest
+
+import engram
+from engram import memory
+
+
+@pytest.fixture(params=cases.PROBLEMS, ids=str)
+def problem(request):
+    return cases.PROBLEMS[request.param]
+
+
+def test_scores_are_inner_products(problem):
+    W = cases.weights(problem)
+    E, U = problem.inputs, problem.outputs
+    for x in range(problem.num_inputs):
+        for y in range(problem.num_outputs):
+            assert memory.scores(problem, W)[x, y] == pytest.approx(U[y] @ W @ E[x], abs=1e-12)
+
+
+def test_probabilities_sum_to_one_and_give_the_losses(problem):
+    W = cases.weights(problem)
+    q = memory.recall_probs(problem, W)
+    np.testing.assert_allclose(q.sum(axis=1), 1, rtol=1e-14)
+    rows = np.arange(problem.num_inputs)
+    expected = (
+        -(problem.targets * np.log(q)).sum(axis=1)
+        if problem.is_noisy
+        else -np.log(q[rows, problem.targets])
+    )
+    np.testing.assert_allclose(memory.token_losses(problem, W), expected, rtol=1e-12)
+    assert memory.loss(problem, W) == pytest.approx(problem.probs @ expected, rel=1e-12)
+
+
+def test_permuting_tokens_permutes_everything(problem):
+    rng = np.random.default_rng(1)
+    W = cases.weights(problem)
+    x, y = rng.permutation(problem.num_inputs), rng.permutation(problem.num_outputs)
+    place = np.argsort(y)
+    targets = problem.targets[x][:, y] if problem.is_noisy else place[problem.targets[x]]
+    shuffled = engram.Problem(problem.inputs[x], problem.outputs[y], problem.probs[x], targets)
+    assert memory.loss(shuffled, W) == pytest.approx(memory.loss(problem, W), rel=1e-13)
+    np.testing.assert_allclose(memory.grad(shuffled, W), memory.grad(problem, W), atol=1e-14)
+    np.testing.assert_allclose(
+        memory.margins(shuffled, W), memory.margins(problem, W)[x], atol=1e-13
+    )
+
+
+def test_moving_all_outputs_together_changes_no_loss(problem):
+    # It adds the same number to all scores of a token.
+    W = cases.weights(problem)
+    moved = engram.Problem(problem.inputs, problem.outputs + 3.0, problem.probs, problem.targets)
+    assert memory.loss(moved, W) == pytest.approx(memory.loss(problem, W), rel=1e-11)
+    np.testing.assert_allclose(memory.grad(moved, W), memory.grad(problem, W), atol=1e-12)
+
+
+def test_rotations_act_on_both_sides(problem):
+    rng = np.random.default_rng(2)
+    W = cases.weights(problem)
+    Q, R = (np.linalg.qr(rng.standard_normal(W.shape))[0] for _ in range(2))
+    turned = engram.Problem(
+        problem.inputs @ R.T, problem.outputs @ Q.T, problem.probs, problem.targets
+    )
+    assert memory.loss(turned, Q @ W @ R.T) == pytest.approx(memory.loss(problem, W), rel=1e-12)
+    np.testing.assert_allclose(
+        memory.grad(turned, Q @ W @ R.T), Q @ memory.grad(problem, W) @ R.T, atol=1e-13
+    )
+    assert memory.sharpness(turned, Q @ W @ R.T) == pytest.approx(
+        memory.sharpness(problem, W), rel=1e-9
+    )
+
+
+def test_the_loss_is_convex(problem):
+    for seed, scale in enumerate((0.0, 1.0, 10.0)):
+        values = memory.spectrum(problem, cases.weights(problem, scale, seed))
+        assert values.min() >= -1e-14 * max(values.max(), 1)
+    A, B = cases.weights(problem, 2.0, 3), cases.weights(problem, 2.0, 4)
+    middle = memory.loss(problem, (A + B) / 2)
+    assert middle <= (memory.loss(problem, A) + memory.loss(problem, B)) / 2 + 1e-14
+
+
+def test_the_gradient_is_the_slope(problem):
+    W, V = cases.weights(problem), cases.weights(problem, seed=1)
+    h = 1e-5  # central differences: h^2 truncation and eps / h rounding, both near 1e-10
+    slope = (memory.loss(problem, W + h * V) - memory.loss(problem, W - h * V)) / (2 * h)
+    size = np.linalg.norm(V) ** 3
+    assert np.vdot(memory.grad(problem, W), V) == pytest.approx(slope, abs=1e-9 * max(1, size))
+
+
+@pytest.mark.parametrize("block_size", [1, 3, 4])
+@pytest.mark.parametrize("name", ["sphere, d < N", "many inputs, few classes", "noisy targets"])
+def test_blocks_change_nothing_but_rounding(name, block_size):
+    problem = cases.PROBLEMS[name]
+    W = cases.weights(problem)
+    for quantity in ("loss", "grad", "token_losses", "error_rate", "margins", "predict"):
+        fn = getattr(memory, quantity)
+        np.testing.assert_allclose(
+            fn(problem, W, block_size=block_size), fn(problem, W), rtol=1e-12, atol=1e-14
+        )
+    V = cases.weights(problem, seed=1)
+    np.testing.assert_allclose(
+        memory.hvp(problem, W, V, block_size=block_size), memory.hvp(problem, W, V), atol=1e-14
+    )
+
+
+def test_ties_go_to_the_lowest_index():
+    problem = engram.two_tokens(0.5, 0.75)
+    np.testing.assert_array_equal(memory.predict(problem, np.zeros((2, 2))), [0, 0])
+    assert memory.error_rate(problem, np.zeros((2, 2))) == 0.25
+    np.testing.assert_array_equal(memory.margins(problem, np.zeros((2, 2))), [0, 0])
+
+
+def test_a_token_that_never_comes_has_a_margin_and_no_force():
+    problem = cases.PROBLEMS["a token that never comes"]
+    W = cases.weights(problem)
+    without = engram.Problem(
+        problem.inputs[[0, 2, 3]],
+        problem.outputs,
+        problem.probs[[0, 2, 3]],
+        problem.targets[[0, 2, 3]],
+    )
+    assert memory.loss(problem, W) == pytest.approx(memory.loss(without, W), rel=1e-14)
+    np.testing.assert_allclose(memory.grad(problem, W), memory.grad(without, W), atol=1e-16)
+    assert memory.margins(problem, W).shape == (4,)
+
+
+def test_certain_noise_is_no_noise():
+    problem = cases.PROBLEMS["sphere, d < N"]
+    table = np.eye(problem.num_outputs)[problem.targets]
+    noisy = engram.Problem(problem.inputs, problem.outputs, problem.probs, table)
+    for scale in (1.0, 300.0):
+        W = cases.weights(problem, scale)
+        for name in ("loss", "grad", "token_losses", "error_rate", "margins"):
+            np.testing.assert_allclose(
+                getattr(memory, name)(noisy, W), getattr(memory, name)(problem, W), rtol=1e-12
+            )
+
+
+def test_layer_norm_ignores_the_size_of_the_weights():
+    problem = cases.PROBLEMS["sphere, d > N"]
+    W = cases.weights(problem)
+    value = memory.loss(problem, W, layer_norm=True)
+    assert memory.loss(problem, 7 * W, layer_norm=True) == pytest.approx(value, rel=1e-13)
+    # so the gradient is orthogonal to W
+    assert np.vdot(W, memory.grad(problem, W, layer_norm=True)) == pytest.approx(0, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("W", "message"),
+    [
+        (np.zeros((2, 3)), r"`W` must have shape \(d, d\) = \(2, 2\), got \(2, 3\)"),
+        (np.full((2, 2), np.nan), r"`W` must be finite, got nan at index \(0, 0\)"),
+        (np.zeros((2, 2), complex), r"`W` must hold real numbers, got dtype complex128"),
+    ],
+)
+def test_unusable_weights_are_refused(W, message):
+    with pytest.raises(ValueError, match=message):
+        memory.loss(engram.two_tokens(0.5, 0.75), W)
