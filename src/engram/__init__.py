@@ -21,7 +21,7 @@ _HOMES = {
 }
 _MODULES = ("memory", "particles", "problem", "special", "system")
 
-__all__ = ["__version__", *_HOMES, *_MODULES]
+__all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,11 +27,16 @@ def to_plain(tree: Any) -> Any:
     def plain(leaf: Any) -> Any:
         if isinstance(leaf, jax.core.Tracer) or not isinstance(leaf, jax.Array):
             return leaf
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf
         return np.asarray(leaf)[()]
 
     return jax.tree.map(plain, tree)
+
+
+def is_x64() -> bool:
+    """Whether the caller has switched JAX to double precision, globally or in this scope."""
+    return bool(jax.config.read("jax_enable_x64"))
 
 
 def in_input_precision(fn: F) -> F:
@@ -43,7 +49,7 @@ def in_input_precision(fn: F) -> F:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if jax.config.jax_enable_x64 or not any(map(_is_double, jax.tree.leaves((args, kwargs)))):
+        if is_x64() or not any(map(_is_double, jax.tree.leaves((args, kwargs)))):
             return fn(*args, **kwargs)
         with jax.enable_x64(True):
             return to_plain(fn(*args, **kwargs))
@@ -56,7 +62,7 @@ def in_double(fn: F) -> F:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if jax.config.jax_enable_x64:
+        if is_x64():
             return fn(*args, **kwargs)
         with jax.enable_x64(True):
             return to_plain(fn(*args, **kwargs))

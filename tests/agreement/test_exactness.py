@@ -2,7 +2,6 @@
 
 import functools
 
-import cases
 import equinox as eqx
 import flint
 import jax
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cases
 import engram
 from engram import memory, particles
 

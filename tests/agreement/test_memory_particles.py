@@ -1,9 +1,9 @@
 """Weights and particles share no code; here they tell the same story."""
 
-import cases
 import numpy as np
 import pytest
 
+import cases
 from engram import memory, particles
 
 # Both sides round sums of products of O(10) terms of size O(10).

@@ -1,9 +1,9 @@
 """Symmetries, convexity, blocks: what must hold whatever the numbers are."""
 
-import cases
 import numpy as np
 import pytest
 
+import cases
 import engram
 from engram import memory
 

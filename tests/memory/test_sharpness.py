@@ -1,11 +1,11 @@
 """Lanczos against dense eigenvalues, also where it is delicate."""
 
-import cases
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import cases
 import engram
 from engram import memory
 from engram.special import largest_eigenpairs

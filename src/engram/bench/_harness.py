@@ -70,6 +70,7 @@ def measure(work: Work, limits: Limits, *, repeats: int) -> Measured:
     for side in sides if work.warm_up else []:
         side.call()
     times = np.empty((min(repeats, work.repeats), len(sides)))
+    said: object = None
     for index in np.ndindex(times.shape):
         start = time.perf_counter()
         said = sides[index[1]].call()

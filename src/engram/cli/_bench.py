@@ -8,9 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 
-def bench(
-    names: list[str], *, as_json: bool, threads: int, repeats: int, only_list: bool
-) -> None:
+def bench(names: list[str], *, as_json: bool, threads: int, repeats: int, only_list: bool) -> None:
     # Before JAX and PyTorch are imported, for they size their thread pools then.
     from engram.bench._threads import pin_threads
 
@@ -53,4 +51,6 @@ def bench(
     console = Console()
     console.print(table)
     for row in found:
-        console.print(f"[bold]{row.name}[/bold]: {row.work}" + (f" ({row.note})" if row.note else ""))
+        console.print(
+            f"[bold]{row.name}[/bold]: {row.work}" + (f" ({row.note})" if row.note else "")
+        )

@@ -18,7 +18,7 @@ def write_figure(name: str, out: Path) -> list[str]:
     figure = module.draw(data)
     for suffix in (".png", ".pdf"):
         with written_whole(out / f"{name}{suffix}") as path:
-            figure.savefig(path)
+            figure.savefig(path, dpi=200)
     with written_whole(out / f"{name}.nc") as path:
         data.to_netcdf(path, engine="h5netcdf")
     return module.findings(data)

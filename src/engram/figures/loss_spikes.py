@@ -92,8 +92,8 @@ def draw(data: xr.Dataset) -> Figure:
     right.axhline(0, color="0.6", lw=0.8, zorder=0)
     right.set(xlabel="step $t$", ylabel="margin $m_t(x)$", title="Margins")
     left.legend(frameon=False, fontsize=8)
-    right.legend(frameon=False, fontsize=8, ncols=2)
+    right.set_ylim(bottom=-9.5)  # room for the legend below the curves
+    right.legend(frameon=False, fontsize=8, ncols=2, loc="lower right")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.set_dpi(200)
     return figure

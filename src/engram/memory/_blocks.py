@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from engram._types import Array
+
 # A block of scores near this many entries stays in cache between the matrix products and the
 # exponentials; fewer rows than the second number would slow the products down.
 _ENTRIES = 2**19
@@ -45,12 +47,12 @@ def sum_blocks(fn: Callable[[Any], Any], rows: Any, block: int) -> Any:
     return total if N % block == 0 else add(total, fn(tail))
 
 
-def transposed_dot(A: jax.Array, B: jax.Array) -> jax.Array:
+def transposed_dot(A: Array, B: Array) -> jax.Array:
     """`A.T @ B`, a sum over rows."""
     # XLA's float64 product on the CPU is half as fast when it must also transpose.
     if A.dtype == jnp.float64 and jax.default_backend() == "cpu":
-        return jax.lax.optimization_barrier(A.T) @ B
-    return A.T @ B
+        return jnp.matmul(jax.lax.optimization_barrier(A.T), B)
+    return jnp.matmul(A.T, B)
 
 
 def _num_rows(rows: Any) -> int:

@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
 from engram._checks import InputError, check_count
 from engram._precision import in_input_precision
-from engram._types import Array, Scalar, Scores, Weights
+from engram._types import Array, ArrayLike, Scalar, Scores, Weights
 from engram.memory._blocks import choose_block, map_blocks, sum_blocks, transposed_dot
 from engram.memory._entry import entry
 from engram.memory._loss import grad_given_law
@@ -77,9 +76,7 @@ def hvp(
 
 
 @entry("layer_norm")
-def hessian(
-    problem: Problem, W: Weights, *, layer_norm: bool = False
-) -> Float[Array, "d d d d"]:
+def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[Array, "d d d d"]:
     r"""The dense Hessian, indexed like $\partial^2 L / \partial W_{ij} \partial W_{kl}$.
 
     It depends on the targets only with layer norm; without it, on frequencies and scores alone.
@@ -107,7 +104,7 @@ def _top_eigenpairs(problem: Problem, W: Weights, *, num: int, layer_norm: bool)
 
 
 def top_eigenpairs(
-    problem: Problem, W: Weights, num: int = 1, *, layer_norm: bool = False
+    problem: Problem, W: ArrayLike, num: int = 1, *, layer_norm: bool = False
 ) -> Eigenpairs:
     """The largest eigenvalues of the Hessian with eigenvectors and residuals, matrix-free.
 
@@ -124,7 +121,7 @@ def top_eigenpairs(
     return _top_eigenpairs(problem, W, num=num, layer_norm=layer_norm)
 
 
-def sharpness(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scalar:
+def sharpness(problem: Problem, W: ArrayLike, *, layer_norm: bool = False) -> Scalar:
     """The largest eigenvalue of the Hessian (its operator norm, since the loss is convex).
 
     `top_eigenpairs` gives the same number with its residual.
@@ -135,7 +132,7 @@ def sharpness(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scal
 
 
 def spectrum(
-    problem: Problem, W: Weights, *, restricted: bool = False, layer_norm: bool = False
+    problem: Problem, W: ArrayLike, *, restricted: bool = False, layer_norm: bool = False
 ) -> Float[Array, " n"]:
     """All eigenvalues of the Hessian in falling order, by dense linear algebra.
 

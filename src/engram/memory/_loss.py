@@ -31,7 +31,9 @@ class Residual(NamedTuple):
 
     def transposed_times(self, E: Float[Array, "N d"]) -> Float[Array, "M d"]:
         scaled = self.scale[:, None] * E
-        return transposed_dot(self.mass, scaled).at[self.label].add(-self.at_label[:, None] * scaled)
+        return (
+            transposed_dot(self.mass, scaled).at[self.label].add(-self.at_label[:, None] * scaled)
+        )
 
 
 def _is_label(w: Scores, label: Int[Array, " N"]) -> Array:

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Float
 
 from engram._checks import InputError, is_traced
-from engram._types import Array, Weights
+from engram._types import Array, ArrayLike, Weights
 from engram.memory._entry import entry
 from engram.problem import Problem
 
@@ -30,7 +30,7 @@ def _basis(rows: np.ndarray) -> np.ndarray:
     return vectors[kept].T.astype(rows.dtype)
 
 
-def project_on_updates(problem: Problem, W: Weights) -> Weights:
+def project_on_updates(problem: Problem, W: ArrayLike) -> Weights:
     r"""The part of W that training can change; `W` less this is $\Pi_\perp W$, which never moves.
 
     Paper: thm:ortho-bin.

@@ -6,7 +6,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Float
 
 from engram._checks import InputError, check_count
-from engram._types import Array, Scalar, Scores
+from engram._types import Array, ArrayLike, Scalar, Scores
 from engram.particles._entry import entry
 from engram.particles._force import spread
 from engram.problem import Problem
@@ -56,7 +56,7 @@ def _top(problem: Problem, w: Scores, *, num: int) -> tuple[Array, Array]:
 
 
 def top_eigenvalues(
-    problem: Problem, w: Scores, num: int = 1
+    problem: Problem, w: ArrayLike, num: int = 1
 ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
     """The largest eigenvalues of the Hessian in W and their residuals, matrix-free.
 
@@ -68,7 +68,7 @@ def top_eigenvalues(
     return _top(problem, w, num=num)
 
 
-def sharpness(problem: Problem, w: Scores) -> Scalar:
+def sharpness(problem: Problem, w: ArrayLike) -> Scalar:
     """The largest eigenvalue of the Hessian in W.
 
     Paper: fig:sharpness.

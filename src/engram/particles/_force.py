@@ -27,7 +27,7 @@ def pull(problem: Problem, w: Scores, law: Array) -> Scores:
 
 
 def spread(problem: Problem, c: Scores) -> Scores:
-    r"""Pass a pull on each pair to all particles: $\sum_{xz} \alpha_{ix}\, c_{xz}\, \langle u_z, u_j \rangle$."""
+    r"""Pass a pull on each pair on: $\sum_{xz} \alpha_{ix}\, c_{xz}\, \langle u_z, u_j \rangle$."""
     E, U = jnp.asarray(problem.inputs), jnp.asarray(problem.outputs)
     return (E @ E.T) @ c @ (U @ U.T)
 

@@ -22,7 +22,7 @@ def weights_to_scores(problem: Problem, W: Weights) -> Scores:
 
 @compiled()
 def coefficients_to_weights(problem: Problem, coefficients: Scores, start: Weights) -> Weights:
-    r"""Weights reached from `start` by updates with these coefficients, $W_0 + \sum C_{xy}\, u_y \otimes e_x$.
+    r"""Weights reached by updates with these coefficients, $W_0 + \sum C_{xy}\, u_y \otimes e_x$.
 
     Every gradient update has this form; unlike `scores_to_weights`, it inverts nothing.
 

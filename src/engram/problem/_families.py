@@ -43,9 +43,7 @@ def two_tokens(correlation: Scalar, p1: Scalar, *, dim: int = 2) -> Problem:
     alpha, p1 = xp.asarray(correlation, dtype=float), xp.asarray(p1, dtype=float)
     zero, one = xp.zeros_like(alpha), xp.ones_like(alpha)
     # (1 - a)(1 + a) keeps the digits that 1 - a^2 loses close to 1.
-    e = xp.stack(
-        [xp.stack([one, zero]), xp.stack([alpha, xp.sqrt((one - alpha) * (one + alpha))])]
-    )
+    e = xp.stack([xp.stack([one, zero]), xp.stack([alpha, xp.sqrt((one - alpha) * (one + alpha))])])
     inputs = xp.concatenate([e, xp.zeros((2, dim - 2))], axis=1)
     return Problem(inputs, np.eye(2, dim), xp.stack([p1, 1 - p1]), np.arange(2))
 

@@ -42,9 +42,7 @@ class Problem(eqx.Module):
     probs: Float[Array, " N"]
     targets: Int[Array, " N"] | Float[Array, "N M"]
 
-    def __init__(
-        self, inputs: ArrayLike, outputs: ArrayLike, probs: ArrayLike, targets: ArrayLike
-    ):
+    def __init__(self, inputs: ArrayLike, outputs: ArrayLike, probs: ArrayLike, targets: ArrayLike):
         self.inputs = check_floats("inputs", inputs, ndim=2, axes="(N, d)")
         self.outputs = check_floats("outputs", outputs, ndim=2, axes="(M, d)")
         N, d = self.inputs.shape

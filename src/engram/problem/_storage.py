@@ -57,7 +57,8 @@ def read_arrays(path: str | os.PathLike[str], names: tuple[str, ...]) -> dict[st
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path, allow_pickle=False) as archive:
+    # Opened here, since np.load leaves a file open that turns out to be no archive.
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from engram._types import Array
 
-Operator = Callable[[jax.Array], jax.Array]
+Operator = Callable[[Array], Array]
 _BASIS = 48  # vectors kept between restarts
 _ROUNDS = 40
 

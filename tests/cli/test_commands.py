@@ -1,0 +1,64 @@
+"""The command line, as a user types it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import xarray as xr
+
+import engram
+
+
+def run(*args, **options):
+    command = [sys.executable, "-m", "engram", *args]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def test_version_and_help():
+    assert run("--version").stdout == f"engram {engram.__version__}\n"
+    shown = run("--help")
+    assert shown.returncode == 0
+    for command in ("reproduce", "bench"):
+        assert command in shown.stdout
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['engram', '--help']\n"
+        "from engram.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'jax', 'numpy', 'xarray', 'matplotlib', 'scipy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_reproduce_writes_the_loss_spike(tmp_path):
+    out = tmp_path / "out"
+    done = run("reproduce", "fig2", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in out.iterdir()) == ["fig2.nc", "fig2.pdf", "fig2.png"]
+    assert (out / "fig2.png").stat().st_size < 300_000
+    with xr.open_dataset(out / "fig2.nc", engine="h5netcdf") as data:
+        loss = data.loss.sel(learning_rate=10.0)
+        assert float(loss.max()) == np.float64(loss[5])
+        assert json.loads(data.attrs["settings"])["correlation"] == 0.95
+    assert "1.348664 at t = 5" in done.stdout
+
+
+def test_wrong_usage_is_one_line_and_exit_2(tmp_path):
+    done = run("reproduce", "fig99")
+    assert done.returncode == 2
+    assert done.stderr == "error: FIGURE must be one of fig2, got fig99. Pick from those.\n"
+    done = run("bench", "absent")
+    assert done.returncode == 2
+    assert "got absent" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert run("nonsense").returncode == 2
+    (tmp_path / "file").write_text("")
+    done = run("reproduce", "--out", str(tmp_path / "file" / "out"))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert str(tmp_path / "file") in done.stderr

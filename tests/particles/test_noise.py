@@ -1,0 +1,75 @@
+"""Noise in particle form has the covariance it should have, exactly where that can be."""
+
+import jax
+import numpy as np
+import pytest
+
+import cases
+from engram import memory, particles
+from engram.problem import Problem
+
+
+@pytest.mark.parametrize("name", ["sphere, d < N", "noisy targets", "two tokens"])
+def test_gradient_noise_has_the_covariance_of_one_sample(name):
+    problem = cases.PROBLEMS[name]
+    w = particles.weights_to_scores(problem, cases.weights(problem))
+    law = problem.law
+    # The noise is linear in its Brownian increments: its covariance is the sum over unit ones.
+    units = np.eye(law.size).reshape(-1, *law.shape)
+    columns = np.array([particles.gradient_noise(problem, w, b).ravel() for b in units])
+    covariance = columns.T @ columns
+    # The covariance of the projected gradient of one draw, sample by sample.
+    samples = [_gradient_of(problem, w, index) for index in np.ndindex(law.shape)]
+    p, g = law.ravel(), np.array([s.ravel() for s in samples])
+    mean = p @ g
+    expected = (p[:, None] * (g - mean)).T @ (g - mean)
+    np.testing.assert_allclose(mean, particles.grad(problem, w).ravel(), atol=1e-13)
+    np.testing.assert_allclose(covariance, expected, atol=1e-13)
+
+
+def _gradient_of(problem, w, index):
+    """The projected gradient if only this sample could be drawn."""
+    p = np.zeros(problem.num_inputs)
+    p[index[0]] = 1.0
+    targets = problem.targets
+    if problem.is_noisy:
+        targets = np.tile(np.eye(problem.num_outputs)[index[1]], (problem.num_inputs, 1))
+    return particles.grad(Problem(problem.inputs, problem.outputs, p, targets), w)
+
+
+def test_isotropic_noise_has_the_covariance_of_projected_noise_on_weights():
+    problem = cases.PROBLEMS["sphere, d < N"]
+    draws = 20_000
+    keys = jax.random.split(jax.random.key(0), draws)
+    with jax.enable_x64(True):
+        noise = jax.vmap(lambda key: particles.isotropic_noise(problem, key, 0.5))(keys)
+    flat = np.asarray(noise).reshape(draws, -1)
+    alpha, gram = particles.input_gram(problem), particles.output_gram(problem)
+    expected = 0.25 * np.kron(alpha, gram)
+    # Entries of a sample covariance of unit-size normals: deviation below sqrt(2 / draws) / 4.
+    assert np.abs(flat.T @ flat / draws - expected).max() < 6 * 0.25 * np.sqrt(2 / draws)
+
+
+@pytest.mark.parametrize("name", ["sphere, d < N", "noisy targets"])
+def test_systems_are_linear_in_the_law_and_agree(name):
+    problem = cases.PROBLEMS[name]
+    W = cases.weights(problem)
+    a, b = np.random.default_rng(0).standard_normal((2, *problem.law.shape))
+    with jax.enable_x64(True):
+        weights = memory.MemorySystem(problem)
+        points = particles.ParticleSystem(problem)
+        state = particles.ParticleState(
+            memory.scores(problem, W), np.zeros_like(memory.scores(problem, W))
+        )
+        np.testing.assert_allclose(weights.loss(W), memory.loss(problem, W), rtol=1e-14)
+        np.testing.assert_allclose(points.loss(state), memory.loss(problem, W), rtol=1e-13)
+        np.testing.assert_allclose(weights.grad(W), memory.grad(problem, W), atol=1e-15)
+        both = weights.grad(W, 2 * a - 3 * b)
+        np.testing.assert_allclose(
+            both, 2 * weights.grad(W, a) - 3 * weights.grad(W, b), atol=1e-12
+        )
+        moved = points.grad(state, a)
+        np.testing.assert_allclose(
+            moved.scores, memory.scores(problem, weights.grad(W, a)), atol=1e-13
+        )
+        np.testing.assert_allclose(points.loss(state, a), weights.loss(W, a), rtol=1e-11)

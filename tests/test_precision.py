@@ -1,0 +1,92 @@
+"""Never a silent float32, never a global switch."""
+
+import subprocess
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import engram
+from engram import memory, particles
+from engram.special import log_omega
+
+PROBLEM = engram.on_sphere(0, 4, 3, 3)
+W = np.random.default_rng(0).standard_normal((3, 3))
+
+
+def test_double_in_gives_double_out_with_x64_off():
+    assert not jax.config.jax_enable_x64
+    for weights in (W, W.tolist(), W.astype(np.float32), jnp.asarray(W, jnp.float32)):
+        for name in ("loss", "grad", "scores", "margins", "sharpness", "hessian", "token_losses"):
+            value = getattr(memory, name)(PROBLEM, weights)
+            assert value.dtype == np.float64, name
+            assert (value - 1.0).dtype == np.float64, "and it stays so in the next operation"
+    assert not jax.config.jax_enable_x64
+
+
+def test_float32_is_kept_when_asked_for():
+    single = PROBLEM.astype("float32")
+    for name in ("loss", "grad", "margins", "sharpness", "hessian"):
+        value = getattr(memory, name)(single, W.astype(np.float32))
+        assert value.dtype == np.float32, name
+        np.testing.assert_allclose(value, getattr(memory, name)(PROBLEM, W), rtol=2e-4, atol=1e-6)
+    w = particles.weights_to_scores(single, W.astype(np.float32))
+    assert particles.grad(single, w).dtype == np.float32
+
+
+def test_the_users_switch_changes_no_number():
+    off = {name: getattr(memory, name)(PROBLEM, W) for name in ("loss", "grad", "sharpness")}
+    with jax.enable_x64(True):
+        for name, value in off.items():
+            on = getattr(memory, name)(PROBLEM, W)
+            assert isinstance(on, jax.Array)
+            np.testing.assert_array_equal(on, value)
+
+
+def test_it_works_inside_jit_grad_and_vmap_in_double():
+    with jax.enable_x64(True):
+        g = jax.jit(jax.grad(lambda W: memory.loss(PROBLEM, W)))(W)
+        np.testing.assert_allclose(g, memory.grad(PROBLEM, W), atol=1e-15)
+        both = jax.vmap(lambda W: memory.loss(PROBLEM, W))(jnp.stack([W, 2 * W]))
+        assert both[1] == pytest.approx(memory.loss(PROBLEM, 2 * W))
+
+
+def test_other_threads_are_not_touched_and_work():
+    seen = {}
+
+    def work():
+        seen["loss"] = memory.loss(PROBLEM, W)
+        seen["x64"] = jax.config.jax_enable_x64
+
+    thread = threading.Thread(target=work)
+    with jax.enable_x64(True):
+        thread.start()
+        thread.join()
+    assert seen == {"loss": memory.loss(PROBLEM, W), "x64": False}
+
+
+def test_log_omega_solves_its_equation_everywhere():
+    y = np.concatenate([-np.logspace(3, -3, 50), [0.0, 1.0], np.logspace(-3, 12, 200)])
+    m = log_omega(y)
+    # m + e^m is as well determined as y and its terms are.
+    residual = np.abs(m + np.exp(m) - y)
+    assert (residual <= 4e-15 * np.maximum(np.abs(y), np.maximum(np.abs(m), 1))).all()
+
+
+def test_importing_sets_no_global_state_and_loads_no_jax():
+    code = (
+        "import sys, engram; assert 'jax' not in sys.modules, 'jax loaded'; "
+        "assert 'numpy' not in sys.modules; engram.memory; import jax; "
+        "assert not jax.config.jax_enable_x64; assert jax.config.jax_platforms is None; "
+        "assert 'torch' not in sys.modules; assert 'matplotlib' not in sys.modules; "
+        "assert set(dir(engram)) >= {'Problem', 'two_tokens', 'memory'}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="has no attribute 'absent'"):
+        _ = engram.absent
