@@ -24,7 +24,7 @@ help:
 	@echo "  make lint        format, types and import layers"
 	@echo "  make bench       side by side with plain PyTorch (installs torch)"
 	@echo "  make docs        build the documentation into docs/_build/html"
-	@echo "  make explore     open the browser explorer"
+	@echo "  make explore     open the browser explorer (not there yet)"
 	@echo "  make clean       remove .venv and everything generated"
 	@echo
 	@echo "Each one installs what it needs into .venv first. Options:"
@@ -35,7 +35,7 @@ reproduce: $(VENV)/.has-base
 	@$(BIN)/engram reproduce $(ARGS)
 
 test: $(VENV)/.has-test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses=4 $(ARGS)
 
 lint: $(VENV)/.has-test
 	@$(BIN)/ruff format --check .
@@ -51,7 +51,7 @@ docs: $(VENV)/.has-docs
 	@echo "Open docs/_build/html/index.html"
 
 explore: $(VENV)/.has-base
-	@$(BIN)/engram explore $(ARGS)
+	@echo "The browser explorer is not part of this version yet."; exit 2
 
 clean:
 	rm -rf $(VENV) out docs/_build build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
