@@ -3,6 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 .PHONY: help reproduce test lint bench docs explore clean
 
 VENV := .venv
@@ -74,6 +75,8 @@ $(VENV)/.has-%: pyproject.toml constraints.txt $(MADE)
 $(MADE):
 	@command -v "$(PYTHON)" > /dev/null || { \
 	  echo "engram needs Python 3.11 or newer, and '$(PYTHON)' is not here: install it, or name yours with 'make PYTHON=/path/to/python3.12 ...'."; exit 1; }
+	@"$(PYTHON)" --version > /dev/null 2>&1 || { \
+	  echo "engram needs Python 3.11 or newer, and '$(PYTHON)' cannot be run: install it, or name yours with 'make PYTHON=/path/to/python3.12 ...'."; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "engram needs Python 3.11 or newer, and '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1): install a newer one, or name it with 'make PYTHON=python3.12 ...'."; exit 1; }
 	@"$(PYTHON)" -c 'import venv, ensurepip' 2> /dev/null || { \

@@ -54,6 +54,28 @@ def test_it_works_inside_jit_grad_and_vmap_in_double():
         assert both[1] == pytest.approx(memory.loss(PROBLEM, 2 * W))
 
 
+def test_tracing_in_single_precision_is_refused_with_the_remedy():
+    for call in (
+        lambda: jax.grad(lambda W: memory.loss(PROBLEM, W))(W),
+        lambda: jax.vmap(lambda W: memory.grad(PROBLEM, W))(np.stack([W, W])),
+        lambda: jax.jit(lambda k: engram.on_sphere(k, 3, 2, 2).probs)(jax.random.key(0)),
+    ):
+        with pytest.raises(ValueError, match=r"begun in float32.*jax.enable_x64.*astype"):
+            call()
+    single = PROBLEM.astype("float32")
+    slope = jax.grad(lambda W: memory.loss(single, W))(jnp.asarray(W, jnp.float32))
+    np.testing.assert_allclose(slope, memory.grad(PROBLEM, W), atol=1e-6)
+
+
+def test_systems_and_special_functions_stay_double_too():
+    assert memory.MemorySystem(PROBLEM).grad(W).dtype == np.float64
+    assert memory.MemorySystem(PROBLEM).loss(W).dtype == np.float64
+    for y in (1000.0, 1000, [1000.0]):
+        assert np.asarray(log_omega(y)).dtype == np.float64
+    assert log_omega(np.inf) == np.inf
+    assert log_omega(-np.inf) == -np.inf
+
+
 def test_other_threads_are_not_touched_and_work():
     seen = {}
 

@@ -18,8 +18,25 @@ _HOMES = {
     "gaussian": "problem",
     "from_gram": "problem",
     "one_hot": "problem",
+    "simulate": "simulation",
+    "compare": "simulation",
+    "GradientFlow": "dynamics",
+    "GradientDescent": "dynamics",
+    "StochasticGradientFlow": "dynamics",
+    "StochasticGradientDescent": "dynamics",
+    "PracticalDescent": "dynamics",
 }
-_MODULES = ("memory", "particles", "problem", "special", "system")
+_MODULES = (
+    "capacity",
+    "dynamics",
+    "memory",
+    "observables",
+    "particles",
+    "problem",
+    "simulation",
+    "special",
+    "system",
+)
 
 __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -24,17 +24,15 @@ def read_array(name: str, value: Any) -> Any:
     """Read a list, NumPy, JAX or PyTorch array as a NumPy array; leave tracers as they are."""
     if is_traced(value):
         return value
-    if hasattr(value, "detach"):  # a PyTorch tensor, without importing torch
-        value = value.detach().cpu().numpy()
     try:
+        if hasattr(value, "detach"):  # a PyTorch tensor, without importing torch
+            value = value.detach().cpu().numpy()
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"`{name}` must be an array, got {_brief(value)} ({error}). "
             "Pass a rectangular list, or a NumPy, JAX or PyTorch array."
         ) from None
-    if array.dtype.kind == "V" and array.dtype.name == "bfloat16":
-        array = array.astype(np.float32)
     return array
 
 
@@ -91,7 +89,7 @@ def check_distribution(name: str, array: np.ndarray, *, tolerance: float) -> Non
         if array.ndim == 1:
             raise InputError(
                 f"`{name}` must sum to 1, got {float(totals):.9g}. "
-                f"Normalise with `{name} / {name}.sum()`."
+                f"Normalise in float64 with `{name} / {name}.sum()`."
             )
         row = int(np.argmax(off))
         raise InputError(

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from engram._checks import InputError
+
 
 @contextlib.contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -32,3 +34,16 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_folder(name: str, path: Path) -> None:
+    """Make a folder if need be and see whether one can write there, before any work is done."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"`{name}` must be a folder that can be written to, got {path} ({error.strerror}). "
+            "Name another one."
+        ) from None

@@ -14,6 +14,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from engram._checks import InputError, is_traced
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -51,10 +53,21 @@ def in_input_precision(fn: F) -> F:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if is_x64() or not any(map(_is_double, jax.tree.leaves((args, kwargs)))):
             return fn(*args, **kwargs)
+        _refuse_tracers(fn, args, kwargs)
         with jax.enable_x64(True):
             return to_plain(fn(*args, **kwargs))
 
     return wrapped  # pyright: ignore[reportReturnType]
+
+
+def _refuse_tracers(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Mixing precisions within one trace fails deep inside JAX, or demotes: say so first."""
+    if is_traced(args, kwargs):
+        raise InputError(
+            f"`{fn.__name__}` computes in float64, but the surrounding jit, grad or vmap was begun in "
+            "float32. Wrap the outer call in `with jax.enable_x64(True):`, or ask for single "
+            "precision with `problem.astype('float32')`."
+        )
 
 
 def in_double(fn: F) -> F:
@@ -64,6 +77,7 @@ def in_double(fn: F) -> F:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if is_x64():
             return fn(*args, **kwargs)
+        _refuse_tracers(fn, args, kwargs)
         with jax.enable_x64(True):
             return to_plain(fn(*args, **kwargs))
 

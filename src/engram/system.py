@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Float, PyTree
 
-from engram._types import Array
+from engram._types import Array, Weights
 
 
 class AbstractSystem(eqx.Module):
@@ -28,3 +28,16 @@ class AbstractSystem(eqx.Module):
     @abc.abstractmethod
     def grad(self, state: PyTree, law: Array | None = None) -> Any:
         """The direction of steepest ascent, of the same structure as the state."""
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """The number of rows, and of columns, of the weights."""
+
+    @abc.abstractmethod
+    def norm(self, direction: PyTree) -> Float[Array, ""]:
+        """The length of a gradient, measured in the weights whatever the state is."""
+
+    @abc.abstractmethod
+    def lift(self, change: Weights) -> Any:
+        """A change of the weights, as a change of the state."""

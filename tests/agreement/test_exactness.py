@@ -82,7 +82,7 @@ def test_closed_forms_match_autodiff(shape, seed, scale, noisy, normed):
         value, g, Hv, H = jax.device_get(by_autodiff(problem, W, V, normed))
     options = {"layer_norm": normed}
     tolerance = 1e-12 * shrink
-    assert memory.loss(problem, W, **options) == pytest.approx(value, rel=tolerance)
+    assert memory.loss(problem, W, **options) == pytest.approx(value, rel=tolerance, abs=0)
     # Both sides differ by eps times the terms of the sum, |u| |e|, as the scores do.
     e, u = (np.sqrt(np.square(a).sum(axis=1).max()) for a in (problem.inputs, problem.outputs))
     size = tolerance * max(1.0, e * u)
@@ -123,12 +123,12 @@ def test_loss_and_gradient_keep_their_digits_at_any_margin(margin):
     W = np.random.default_rng(0).integers(-8, 9, (4, 4)) / 8
     W[range(3), range(3)] = W.max() + margin
     loss, G = exact(problem, W)
-    assert memory.loss(problem, W) == pytest.approx(loss, rel=1e-14)
+    assert memory.loss(problem, W) == pytest.approx(loss, rel=1e-14, abs=0)
     np.testing.assert_allclose(memory.grad(problem, W), G, rtol=1e-14, atol=0)
     w = particles.weights_to_scores(problem, W)
     # The log domain rounds scores of size |m|: relative errors of |m| eps.
     tolerance = 4 * max(abs(margin), 1) * np.finfo(float).eps
-    assert particles.loss(problem, w) == pytest.approx(loss, rel=tolerance)
+    assert particles.loss(problem, w) == pytest.approx(loss, rel=tolerance, abs=0)
     projected = particles.weights_to_scores(problem, G)
     np.testing.assert_allclose(particles.grad(problem, w), projected, rtol=tolerance, atol=0)
 
@@ -158,7 +158,7 @@ def test_random_embeddings_lose_only_what_the_scores_lose(scale):
     loss, G = exact(problem, W)
     # A score of size s is rounded by about s eps, times the length of its sums.
     tolerance = 64 * scale * np.abs(W).max() * np.finfo(float).eps
-    assert memory.loss(problem, W) == pytest.approx(loss, rel=tolerance)
+    assert memory.loss(problem, W) == pytest.approx(loss, rel=tolerance, abs=0)
     assert_close_relative(memory.grad(problem, W), G, tolerance)
     naive = 1 - memory.recall_probs(problem, W)[0, 0]
     assert naive == 0 or scale < 40, "the naive form should have lost all digits by now"
@@ -176,12 +176,54 @@ def test_everything_is_finite_at_scores_of_ten_thousand(scale):
         assert np.isfinite(getattr(particles, name)(problem, w)).all(), name
 
 
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", cases.PROBLEMS, ids=str)
+def test_autodiff_of_the_loss_is_the_gradient_also_at_ties(name):
+    problem = cases.PROBLEMS[name]
+    for W in (np.zeros((problem.dim, problem.dim)), cases.weights(problem)):
+        slope = jax.grad(lambda W: memory.loss(problem, W))(W)
+        np.testing.assert_allclose(slope, memory.grad(problem, W), atol=1e-15)
+    H = jax.hessian(lambda W: memory.loss(problem, W))(W)
+    np.testing.assert_allclose(H, memory.hessian(problem, W), atol=1e-13)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("margin", [30.0, 100.0, 700.0])
+def test_autodiff_of_the_loss_keeps_its_digits(margin):
+    problem = engram.orthonormal(3, 3)
+    W = margin * np.eye(3)
+    slope = jax.grad(lambda W: memory.loss(problem, W))(W)
+    np.testing.assert_allclose(slope, memory.grad(problem, W), rtol=1e-12, atol=0)
+
+
+def test_curvature_of_many_classes_keeps_its_digits():
+    problem = engram.orthonormal(3, 3)
+    for margin in (30.0, 300.0, 700.0):
+        W = margin * np.eye(3)
+        dense = memory.spectrum(problem, W)[0]
+        assert memory.sharpness(problem, W) == pytest.approx(dense, rel=1e-11, abs=0)
+        w = particles.weights_to_scores(problem, W)
+        assert particles.sharpness(problem, w) == pytest.approx(dense, rel=1e-11, abs=0)
+    single = memory.sharpness(problem.astype("float32"), 60 * np.eye(3, dtype=np.float32))
+    assert single == pytest.approx(memory.sharpness(problem, 60 * np.eye(3)), rel=1e-4, abs=0)
+
+
+def test_large_scores_cost_no_digits_of_small_margins():
+    problem = engram.orthonormal(1, 3)
+    W = np.zeros((3, 3))
+    for height in (0.0, 1e4, 1e6):
+        W[:, 0] = height + np.array([30.0, 0.0, 0.0])
+        for value in (memory.grad(problem, W)[1, 0], particles.score_grad(problem, W.T[:1])[0, 1]):
+            expected = np.exp(-30.0) / (1 + 2 * np.exp(-30.0))
+            assert value == pytest.approx(expected, rel=1e-14, abs=0)
+
+
 def test_curvature_keeps_its_digits_when_learnt():
     # Two classes, one token: the Hessian is sigma(m) sigma(-m) |u1 - u2|^2 |e|^2 in one direction.
     problem = engram.one_hot(1, 2)
     for margin in (30.0, 100.0, 700.0):
         W = np.array([[margin, 0.0], [0.0, 0.0]])
         curvature = np.exp(-margin) / (1 + np.exp(-margin)) ** 2
-        assert memory.sharpness(problem, W) == pytest.approx(2 * curvature, rel=1e-12)
+        assert memory.sharpness(problem, W) == pytest.approx(2 * curvature, rel=1e-12, abs=0)
         w = particles.weights_to_scores(problem, W)
-        assert particles.sharpness(problem, w) == pytest.approx(2 * curvature, rel=1e-11)
+        assert particles.sharpness(problem, w) == pytest.approx(2 * curvature, rel=1e-11, abs=0)

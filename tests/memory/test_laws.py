@@ -5,7 +5,7 @@ import pytest
 
 import cases
 import engram
-from engram import memory
+from engram import memory, particles
 
 
 @pytest.fixture(params=cases.PROBLEMS, ids=str)
@@ -152,10 +152,57 @@ def test_layer_norm_ignores_the_size_of_the_weights():
     ("W", "message"),
     [
         (np.zeros((2, 3)), r"`W` must have shape \(d, d\) = \(2, 2\), got \(2, 3\)"),
-        (np.full((2, 2), np.nan), r"`W` must be finite, got nan at index \(0, 0\)"),
         (np.zeros((2, 2), complex), r"`W` must hold real numbers, got dtype complex128"),
     ],
 )
 def test_unusable_weights_are_refused(W, message):
     with pytest.raises(ValueError, match=message):
         memory.loss(engram.two_tokens(0.5, 0.75), W)
+
+
+def test_other_unusable_arguments_are_refused():
+    problem, W = engram.two_tokens(0.5, 0.75), np.zeros((2, 2))
+    with pytest.raises(ValueError, match=r"`V` must have shape \(d, d\) = \(2, 2\), got \(3, 3\)"):
+        memory.hvp(problem, W, V=np.eye(3))
+    with pytest.raises(
+        ValueError, match="`problem` must be a Problem, got ndarray. It comes first"
+    ):
+        memory.loss(W, problem)
+    with pytest.raises(ValueError, match="`block_size` must be at least 1, got 0"):
+        memory.loss(problem, W, block_size=0)
+    with pytest.raises(ValueError, match=r"`block_size` must be a whole number, got 2.5"):
+        memory.loss(problem, W, block_size=2.5)
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e160])
+def test_layer_norm_neither_underflows_nor_overflows(scale):
+    problem = cases.PROBLEMS["sphere, d > N"]
+    W = cases.weights(problem)
+    value = memory.loss(problem, W, layer_norm=True)
+    assert memory.loss(problem, scale * W, layer_norm=True) == pytest.approx(value, rel=1e-13)
+    gradient = scale * memory.grad(problem, scale * W, layer_norm=True)
+    np.testing.assert_allclose(gradient, memory.grad(problem, W, layer_norm=True), rtol=1e-11)
+
+
+def test_layer_norm_ignores_a_token_that_never_comes():
+    problem = engram.Problem(np.eye(2), np.eye(2), [1.0, 0.0], [0, 1])
+    W = np.diag([1.0, 0.0])  # maps the second token to zero
+    alone = engram.Problem(np.eye(2)[:1], np.eye(2), [1.0], [0])
+    for name in ("loss", "grad", "sharpness"):
+        fn = getattr(memory, name)
+        np.testing.assert_allclose(
+            fn(problem, W, layer_norm=True), fn(alone, W, layer_norm=True), atol=1e-15
+        )
+
+
+@pytest.mark.parametrize("doubt", [1e-3, 1e-8, 1e-12])
+def test_nearly_certain_targets_keep_their_digits(doubt):
+    table = np.array([[1 - doubt, doubt / 2, doubt / 2]])
+    problem = engram.Problem(np.eye(1, 3), np.eye(3), [1.0], table)
+    W = np.zeros((3, 3))
+    W[0, 0] = 30.0
+    q = np.exp(-30.0) / (1 + 2 * np.exp(-30.0))
+    expected = 2 * (doubt / 2 - q)  # the others' share asked for, less what they get
+    assert memory.grad(problem, W)[0, 0] == pytest.approx(expected, rel=1e-12, abs=0)
+    w = particles.weights_to_scores(problem, W)
+    assert particles.score_grad(problem, w)[0, 0] == pytest.approx(expected, rel=1e-11, abs=0)

@@ -50,6 +50,41 @@ def test_isotropic_noise_has_the_covariance_of_projected_noise_on_weights():
     assert np.abs(flat.T @ flat / draws - expected).max() < 6 * 0.25 * np.sqrt(2 / draws)
 
 
+def test_unusable_particles_are_refused():
+    problem = cases.PROBLEMS["noisy targets"]
+    w = np.zeros((6, 4))
+    for call, message in (
+        (lambda: particles.loss(problem, np.zeros((4, 6))), r"`w` must have shape \(N, M\)"),
+        (lambda: particles.weights_to_scores(problem, np.eye(4)), r"`W` must have shape \(d, d\)"),
+        (
+            lambda: particles.coefficients_to_weights(problem, w, np.zeros(3)),
+            r"`start` must have sh",
+        ),
+        (
+            lambda: particles.gradient_noise(problem, w, np.zeros(6)),
+            r"`brownian` must have shape \(",
+        ),
+        (lambda: particles.unseen_part(problem, np.eye(2)), r"`W` must have shape"),
+        (lambda: particles.loss(w, problem), r"`problem` must be a Problem, got ndarray"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_a_law_of_tokens_serves_noisy_targets():
+    problem = cases.PROBLEMS["noisy targets"]
+    W = cases.weights(problem)
+    with jax.enable_x64(True):
+        system = memory.MemorySystem(problem)
+        slope = jax.grad(lambda W: system.loss(W, problem.probs))(W)
+        np.testing.assert_allclose(system.grad(W, problem.probs), slope, atol=1e-14)
+        points = particles.ParticleSystem(problem)
+        state = points.start(W)
+        np.testing.assert_allclose(
+            points.grad(state, problem.probs).scores, memory.scores(problem, slope), atol=1e-13
+        )
+
+
 @pytest.mark.parametrize("name", ["sphere, d < N", "noisy targets"])
 def test_systems_are_linear_in_the_law_and_agree(name):
     problem = cases.PROBLEMS[name]
@@ -58,9 +93,7 @@ def test_systems_are_linear_in_the_law_and_agree(name):
     with jax.enable_x64(True):
         weights = memory.MemorySystem(problem)
         points = particles.ParticleSystem(problem)
-        state = particles.ParticleState(
-            memory.scores(problem, W), np.zeros_like(memory.scores(problem, W))
-        )
+        state = points.start(W)
         np.testing.assert_allclose(weights.loss(W), memory.loss(problem, W), rtol=1e-14)
         np.testing.assert_allclose(points.loss(state), memory.loss(problem, W), rtol=1e-13)
         np.testing.assert_allclose(weights.grad(W), memory.grad(problem, W), atol=1e-15)

@@ -71,6 +71,11 @@ def test_frequencies():
     np.testing.assert_allclose(engram.on_sphere(0, 3, 2, 2).probs, zipf(3, 1.0))
     np.testing.assert_allclose(engram.on_sphere(0, 3, 2, 2, exponent=2.0).probs, zipf(3, 2.0))
     np.testing.assert_allclose(engram.on_sphere(0, 3, 2, 2, probs="uniform").probs, 1 / 3)
+    for family in (engram.orthonormal, engram.one_hot):
+        np.testing.assert_allclose(family(3, 3, probs="zipf").probs, zipf(3, 1.0))
+        np.testing.assert_allclose(family(3, 3, exponent=2.0).probs, zipf(3, 2.0))
+        np.testing.assert_allclose(family(3, 3).probs, 1 / 3)
+    assert np.isfinite(zipf(30, -1000.0)).all()
     given = engram.on_sphere(0, 3, 2, 2, probs=[0.2, 0.3, 0.5])
     np.testing.assert_array_equal(given.probs, [0.2, 0.3, 0.5])
 
@@ -96,18 +101,23 @@ REFUSED = {
     "no dim": (lambda: engram.gaussian(0, 2, 2, 0), r"`dim` must be at least 1, got 0"),
     "not psd": (
         lambda: engram.from_gram([[1.0, 2.0], [2.0, 1.0]], np.eye(2)),
-        r"`gram` must be positive semi-definite, got the eigenvalue -1",
+        r"`input_gram` must be positive semi-definite, got the eigenvalue -1",
     ),
     "asymmetric": (
         lambda: engram.from_gram([[1.0, 0.5], [0.0, 1.0]], np.eye(2)),
-        r"`gram` must be symmetric, got entries that differ by 0.5",
+        r"`input_gram` must be symmetric, got entries that differ by 0.5",
     ),
     "not square": (lambda: engram.from_gram(np.eye(2, 3), np.eye(2)), r"square, got shape \(2, 3\)"),
-    "rank": (lambda: engram.from_gram(np.eye(3), np.eye(2), dim=2), r"rank of `gram`, which is 3"),
+    "rank": (lambda: engram.from_gram(np.eye(3), np.eye(2), dim=2), r"rank of `input_gram`, which is 3"),
     "identity": (lambda: engram.on_sphere(0, 4, 3, 2, targets="identity"), r"N = 4 > M = 3"),
     "random": (lambda: engram.orthonormal(3, 3, targets="random"), r"draws: pass `key`"),
     "target name": (lambda: engram.on_sphere(0, 3, 3, 2, targets="other"), r"got 'other'"),
     "probs name": (lambda: engram.on_sphere(0, 3, 3, 2, probs="zeta"), r"got 'zeta'"),
+    "two laws": (
+        lambda: engram.on_sphere(0, 3, 3, 2, probs="uniform", exponent=1.0),
+        r"`exponent` = 1.0 belongs to Zipf's law",
+    ),
+    "gram": (lambda: engram.from_gram(3, np.eye(2)), r"`input_gram` must have shape \(N, N\)"),
     "exponent": (lambda: zipf(3, float("inf")), r"`exponent` must be finite, got inf"),
 }  # fmt: skip
 

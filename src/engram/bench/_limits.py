@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from engram.bench._torch import load_torch
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
@@ -27,11 +29,7 @@ class Limits:
             dot, exp = jax.jit(jnp.dot), jax.jit(jnp.exp)
             products.append(lambda: dot(a, b).block_until_ready())
             exponentials.append(lambda: exp(a).block_until_ready())
-            try:
-                import torch
-            except ImportError:
-                pass
-            else:
+            if (torch := load_torch()) is not None:
                 s, t = torch.from_numpy(A), torch.from_numpy(B)
                 products.append(lambda: s @ t)
                 exponentials.append(lambda: s.exp())

@@ -4,7 +4,6 @@ import functools
 import json
 import subprocess
 import sys
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,23 +11,14 @@ import numpy as np
 
 from engram import memory
 from engram.bench._harness import Side, Work
+from engram.bench._torch import NO_TORCH, load_torch
 from engram.particles import ParticleState, ParticleSystem
 from engram.problem import Problem, gaussian
-
-NO_TORCH = "no PyTorch here: pip install 'engram[bench]' to compare"
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch
 
 
 def _torch_step(problem: Problem, W: np.ndarray) -> Side | str:
     """One gradient by autograd, as one would write it."""
-    if (torch := _torch()) is None:
+    if (torch := load_torch()) is None:
         return NO_TORCH
     E, U, p = map(torch.tensor, (problem.inputs, problem.outputs, problem.probs))
     targets = torch.tensor(problem.targets, dtype=torch.long)
@@ -69,7 +59,7 @@ def _many_dimensions() -> tuple[Side, Side | str]:
 
     def run():
         with jax.enable_x64(True):
-            return jax.block_until_ready(descend(system, ParticleState(zeros, zeros)))
+            return jax.block_until_ready(descend(system, ParticleState(zeros, zeros, jnp.ones(()))))
 
     return Side(run, steps), _torch_step(problem, np.zeros((d, d)))
 

@@ -122,8 +122,9 @@ def top_eigenpairs(
 
 
 def sharpness(problem: Problem, W: ArrayLike, *, layer_norm: bool = False) -> Scalar:
-    """The largest eigenvalue of the Hessian (its operator norm, since the loss is convex).
+    """The largest eigenvalue of the Hessian: its operator norm, since the loss is convex.
 
+    With layer norm the loss is not convex, and the operator norm may be that of a negative one.
     `top_eigenpairs` gives the same number with its residual.
 
     Paper: fig:sharpness.

@@ -1,13 +1,14 @@
-"""How every public function of `memory` begins: check `W`, then call what was compiled."""
+"""How every public function of `memory` begins: check its matrices, then call what was compiled."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
-from engram._checks import InputError, check_finite, read_array
+from engram._checks import InputError, check_count, read_array
 from engram._precision import compiled
 from engram.problem import Problem
 
@@ -17,30 +18,37 @@ def entry(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
         call = compiled(*static)(fn)
+        signature = inspect.signature(fn)
 
         @functools.wraps(fn)
-        def wrapped(problem: Problem, W: Any, *more: Any, **options: Any) -> Any:
-            matrices = [read_matrix(problem, value) for value in (W, *more)]
-            return call(problem, *matrices, **options)
+        def wrapped(*args: Any, **options: Any) -> Any:
+            given = signature.bind(*args, **options).arguments
+            problem = given.pop("problem")
+            if not isinstance(problem, Problem):
+                raise InputError(
+                    f"`problem` must be a Problem, got {type(problem).__name__}. It comes first."
+                )
+            chosen = {name: given.pop(name) for name in static if name in given}
+            if chosen.get("block_size") is not None:
+                chosen["block_size"] = check_count("block_size", chosen["block_size"])
+            return call(problem, *(read_matrix(problem, *item) for item in given.items()), **chosen)
 
         return wrapped
 
     return decorate
 
 
-def read_matrix(problem: Problem, W: Any) -> Any:
+def read_matrix(problem: Problem, name: str, W: Any) -> Any:
     """Read a d x d matrix from whatever array was given."""
     d = problem.dim
     if not isinstance(W, jax.Array):
-        W = read_array("W", W)
+        W = read_array(name, W)
     if W.shape != (d, d):
         raise InputError(
-            f"`W` must have shape (d, d) = ({d}, {d}), got {W.shape}. It acts on columns: W e_x."
+            f"`{name}` must have shape (d, d) = ({d}, {d}), got {W.shape}. It acts on columns: W e_x."
         )
     if W.dtype.kind in "iu":
-        W = W.astype(np.float64)
+        W = np.asarray(W, dtype=np.float64)
     if not jax.numpy.issubdtype(W.dtype, np.floating):
-        raise InputError(f"`W` must hold real numbers, got dtype {W.dtype}. Convert it first.")
-    if isinstance(W, np.ndarray):
-        check_finite("W", W)
+        raise InputError(f"`{name}` must hold real numbers, got dtype {W.dtype}. Convert it first.")
     return W

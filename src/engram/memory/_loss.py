@@ -2,13 +2,14 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int
 
 from engram._types import Array, Scores, Weights
 from engram.memory._blocks import choose_block, map_blocks, sum_blocks, transposed_dot
 from engram.memory._entry import entry
-from engram.memory._scores import outputs_first, readout
+from engram.memory._scores import outputs_first, readout, row_norms
 from engram.problem import Problem
 
 Law = Float[Array, " N"] | Float[Array, "N M"]
@@ -40,29 +41,30 @@ def _is_label(w: Scores, label: Int[Array, " N"]) -> Array:
     return jnp.arange(w.shape[1])[None, :] == label[:, None]
 
 
-def _complement(e: Scores) -> Scores:
-    """The mass of all other classes, from unnormalised probabilities whose largest is 1."""
-    top = _is_label(e, jnp.argmax(e, axis=1))
-    rest = jnp.where(top, 0.0, e).sum(axis=1, keepdims=True)
-    # Only the largest class can lose digits in `total - e`: there, add up the others.
-    return jnp.where(top, rest, 1.0 + rest - e)
+def _others(mass: Scores) -> Scores:
+    """For each class, the mass of all other classes."""
+    top = _is_label(mass, jnp.argmax(mass, axis=1))
+    rest = jnp.where(top, 0.0, mass).sum(axis=1, keepdims=True)
+    # Only the largest class can lose digits in `total - mass`: there, add up the others.
+    return jnp.where(top, rest, mass.max(axis=1, keepdims=True) + rest - mass)
 
 
 def residual(w: Scores, law: Law, label: Int[Array, " N"]) -> Residual:
     if law.ndim == 1:
         rows = jnp.arange(len(w))
-        top = w.max(axis=1)
+        top = jax.lax.stop_gradient(w.max(axis=1))  # it divides out
         # 1 - q(target) cancels once it is learnt; the wrong classes' mass does not.
         wrong = jnp.exp(w - top[:, None]).at[rows, label].set(0.0)
         Z_wrong = wrong @ jnp.ones(w.shape[1], w.dtype)  # faster than .sum on the CPU
         Z = Z_wrong + jnp.exp(w[rows, label] - top)
         return Residual(wrong, Z_wrong, law / Z, label)
-    e = jnp.exp(w - w.max(axis=1, keepdims=True))
-    p = law.sum(axis=1, keepdims=True)
-    mass = e * (p - law) - law * _complement(e)
+    e = jnp.exp(w - jax.lax.stop_gradient(w.max(axis=1, keepdims=True)))
+    # Both differences q_y - t_y = q_y (1 - t_y) - t_y (1 - q_y) without a 1 - to cancel.
+    mass = e * _others(law) - law * _others(e)
     return Residual(mass, jnp.zeros(len(w), w.dtype), 1 / e.sum(axis=1), label)
 
 
+@jax.custom_jvp
 def block_losses(w: Scores, targets: Array) -> Float[Array, " N"]:
     """Losses of a block of tokens, without cancellation for learnt or for hopeless ones."""
     top = w.max(axis=1)
@@ -80,10 +82,35 @@ def block_losses(w: Scores, targets: Array) -> Float[Array, " N"]:
     return gap + log_Z
 
 
+@block_losses.defjvp
+def _block_losses_jvp(primals, tangents):
+    # Autodiff of the lines above would split ties and round 1 - q: use the closed form.
+    (w, targets), (dw, d_targets) = primals, tangents
+    certain = targets.ndim == 1
+    law = jnp.ones(len(w), w.dtype) if certain else targets
+    r = residual(w, law, targets if certain else jnp.argmax(targets, axis=1))
+    slopes = r.scale[:, None] * r.mass
+    change = (slopes * dw).sum(axis=1)
+    if certain:
+        return block_losses(w, targets), change - r.scale * r.at_label * dw[
+            jnp.arange(len(w)), targets
+        ]
+    surprise = -jax.nn.log_softmax(w, axis=1)
+    return block_losses(w, targets), change + (surprise * d_targets).sum(axis=1)
+
+
+def whole_law(problem: Problem, law: Law) -> Law:
+    """A law of tokens as a law of samples: with noisy targets, those are pairs (x, y)."""
+    if problem.is_noisy and law.ndim == 1:
+        return law[:, None] * jnp.asarray(problem.targets)
+    return law
+
+
 def loss_given_law(
     problem: Problem, W: Weights, law: Law, layer_norm: bool, block_size: int | None
 ) -> Float[Array, ""]:
     """The loss when tokens come with another law: a mini-batch, a curriculum."""
+    law = whole_law(problem, law)
     left, right = readout(problem, W, layer_norm)
     block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
     if law.ndim == 1:
@@ -96,6 +123,7 @@ def grad_given_law(
     problem: Problem, W: Weights, law: Law, layer_norm: bool, block_size: int | None
 ) -> Weights:
     """The gradient when tokens come with another law; linear in it."""
+    law = whole_law(problem, law)
     E, U = jnp.asarray(problem.inputs), jnp.asarray(problem.outputs)
     left, right = readout(problem, W, layer_norm)
     label = jnp.asarray(problem.labels)
@@ -107,8 +135,9 @@ def grad_given_law(
     G = map_blocks(pull, (left, law, label), block)
     if layer_norm:
         # Through h -> h / |h|: what is along h does nothing, the rest is divided by |h|.
-        norm = jnp.linalg.norm(E @ W.T, axis=1, keepdims=True)
-        G = (G - (G * left).sum(axis=1, keepdims=True) * left) / norm
+        size, norm = row_norms(E @ W.T)
+        G = (G - (G * left).sum(axis=1, keepdims=True) * left) / norm / size
+        G = jnp.where(jnp.asarray(problem.probs)[:, None] > 0, G, 0.0)
     return transposed_dot(G, E)
 
 

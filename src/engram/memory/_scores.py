@@ -29,7 +29,19 @@ def readout(problem: Problem, W: Weights, layer_norm: bool) -> Readout:
     if outputs_first(problem) and not layer_norm:
         return Readout(E, U @ W)
     h = E @ W.T
-    return Readout(h / jnp.linalg.norm(h, axis=1, keepdims=True) if layer_norm else h, U)
+    if not layer_norm:
+        return Readout(h, U)
+    size, norm = row_norms(h)
+    # A token that never comes must not spoil the others: where W maps it to zero, score it zero.
+    idle = (jnp.asarray(problem.probs)[:, None] == 0) & (norm == 0)
+    return Readout(jnp.where(idle, 0.0, h / size / jnp.where(idle, 1.0, norm)), U)
+
+
+def row_norms(h: Float[Array, "N d"]) -> tuple[Float[Array, "N 1"], Float[Array, "N 1"]]:
+    """The length of each row as a product, largest entry times the rest: no square overflows."""
+    largest = jax.lax.stop_gradient(jnp.abs(h).max(axis=1, keepdims=True))
+    size = jnp.where(largest > 0, largest, 1.0)
+    return size, jnp.sqrt(jnp.square(h / size).sum(axis=1, keepdims=True))
 
 
 def label_margins(w: Scores, label: Int[Array, " N"]) -> Float[Array, " N"]:

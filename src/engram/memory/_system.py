@@ -1,8 +1,10 @@
 """MemorySystem: the matrix W as a system that dynamics can move."""
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
+from engram._precision import in_input_precision
 from engram._types import Array, Weights
 from engram.memory._loss import grad_given_law, loss_given_law
 from engram.problem import Problem
@@ -17,17 +19,29 @@ class MemorySystem(AbstractSystem):
 
     problem: Problem
     law: Float[Array, "..."]
-    layer_norm: bool
+    layer_norm: bool = eqx.field(static=True)
 
     def __init__(self, problem: Problem, *, layer_norm: bool = False):
         self.problem = problem
         self.law = problem.law
         self.layer_norm = layer_norm
 
+    @in_input_precision
     def loss(self, state: Weights, law: Array | None = None) -> Float[Array, ""]:
         law = jnp.asarray(self.law if law is None else law)
         return loss_given_law(self.problem, state, law, self.layer_norm, None)
 
+    @in_input_precision
     def grad(self, state: Weights, law: Array | None = None) -> Weights:
         law = jnp.asarray(self.law if law is None else law)
         return grad_given_law(self.problem, state, law, self.layer_norm, None)
+
+    @property
+    def dim(self) -> int:
+        return self.problem.dim
+
+    def norm(self, direction: Weights) -> Float[Array, ""]:
+        return jnp.sqrt(jnp.sum(direction * direction))
+
+    def lift(self, change: Weights) -> Weights:
+        return change

@@ -9,12 +9,14 @@ from engram._checks import InputError, check_count
 from engram._types import Array, ArrayLike, Scalar, Scores
 from engram.particles._entry import entry
 from engram.particles._force import spread
+from engram.particles._recall import centred
 from engram.problem import Problem
 from engram.special import largest_eigenpairs
 
 
 def _curve(problem: Problem, w: Scores, v: Scores) -> Scores:
     r"""$p(x)\,(\mathrm{diag}(q) - q q^\top)\, v$ for each token, as a sum over pairs of classes."""
+    w = centred(w)
     q = jnp.exp(w - logsumexp(w, axis=1, keepdims=True))
     # sum_z q_y q_z (v_y - v_z): the term z = y drops out, so a saturated q costs no digits.
     differences = v[:, :, None] - v[:, None, :]
@@ -23,6 +25,7 @@ def _curve(problem: Problem, w: Scores, v: Scores) -> Scores:
 
 def _root(problem: Problem, w: Scores) -> Float[Array, "N M M"]:
     r"""L with $L L^\top = p\,(\mathrm{diag}(q) - q q^\top)$: columns $\sqrt{p q_z}\,(1_z - q)$."""
+    w = centred(w)
     q = jnp.exp(w - logsumexp(w, axis=1, keepdims=True))
     miss = jnp.where(jnp.eye(w.shape[1], dtype=bool)[None], 0.0, q[:, None, :]).sum(axis=2)
     identity = jnp.eye(w.shape[1], dtype=w.dtype)[None]
@@ -86,5 +89,5 @@ def spectrum(problem: Problem, w: Scores) -> Float[Array, " n"]:
     """
     L = _root(problem, w)
     E, U = problem.inputs, problem.outputs
-    factor = jnp.einsum("xyz,yi,xj->xzij", L, U, E).reshape(w.size, -1)
-    return jnp.linalg.eigvalsh(factor @ factor.T)[::-1]
+    between = jnp.einsum("xyz,yw,vwk->xzvk", L, U @ U.T, L) * (E @ E.T)[:, None, :, None]
+    return jnp.linalg.eigvalsh(between.reshape(w.size, w.size))[::-1]

@@ -1,4 +1,4 @@
-"""How every public function of `particles` begins: check the scores, then call what was compiled."""
+"""How every public function of `particles` begins: check its arrays, then call what was compiled."""
 
 import functools
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def entry(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         call = compiled(*static)(fn)
 
         @functools.wraps(fn)
-        def wrapped(problem: Problem, w: Any, *more: Any, **options: Any) -> Any:
+        def wrapped(problem: Any, w: Any, *more: Any, **options: Any) -> Any:
             particles = [read_particles(problem, value) for value in (w, *more)]
             return call(problem, *particles, **options)
 
@@ -28,19 +28,39 @@ def entry(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
-def read_particles(problem: Problem, w: Any) -> Any:
+def read_particles(problem: Any, w: Any, name: str = "w") -> Any:
     """Read an N x M array of particles, whatever kind of array was given."""
-    expected = (problem.num_inputs, problem.num_outputs)
-    if not isinstance(w, jax.Array):
-        w = np.asarray(read_array("w", w), dtype=None)
-        w = w.astype(np.float64) if w.dtype.kind in "iu" else w
-        if w.dtype.kind != "f" or not np.isfinite(w).all():
-            raise InputError(
-                f"`w` must hold finite real numbers, got dtype {w.dtype}. Check the scores."
-            )
-    if w.shape != expected:
+    _check_problem(problem)
+    hint = "Scores of weights come from `particles.weights_to_scores(problem, W)`."
+    return _read(name, w, (problem.num_inputs, problem.num_outputs), "(N, M)", hint)
+
+
+def read_square(problem: Any, W: Any, name: str = "W") -> Any:
+    """Read a d x d matrix."""
+    _check_problem(problem)
+    return _read(name, W, (problem.dim, problem.dim), "(d, d)", "It acts on columns: W e_x.")
+
+
+def read_brownian(problem: Any, brownian: Any) -> Any:
+    """Read one increment per sample."""
+    _check_problem(problem)
+    axes = "(N, M)" if problem.is_noisy else "(N,)"
+    return _read("brownian", brownian, problem.law.shape, axes, "Give one increment per sample.")
+
+
+def _check_problem(problem: Any) -> None:
+    if not isinstance(problem, Problem):
         raise InputError(
-            f"`w` must have one score per pair of tokens, shape (N, M) = {expected}, got {w.shape}. "
-            "Scores of weights come from `particles.weights_to_scores(problem, W)`."
+            f"`problem` must be a Problem, got {type(problem).__name__}. It comes first."
         )
-    return w
+
+
+def _read(name: str, value: Any, shape: tuple[int, ...], axes: str, hint: str) -> Any:
+    array = value if isinstance(value, jax.Array) else read_array(name, value)
+    if array.shape != shape:
+        raise InputError(f"`{name}` must have shape {axes} = {shape}, got {array.shape}. {hint}")
+    if array.dtype.kind in "iu":
+        array = np.asarray(array, dtype=np.float64)
+    if not jax.numpy.issubdtype(array.dtype, np.floating):
+        raise InputError(f"`{name}` must hold real numbers, got dtype {array.dtype}. Convert it.")
+    return array

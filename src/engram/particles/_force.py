@@ -6,7 +6,7 @@ from jaxtyping import Float
 
 from engram._types import Array, Scores
 from engram.particles._entry import entry
-from engram.particles._recall import hits, log_misses
+from engram.particles._recall import centred, hits, log_misses
 from engram.problem import Problem
 
 
@@ -16,10 +16,14 @@ def pull(problem: Problem, w: Scores, law: Array) -> Scores:
     Each entry is a difference of two products of probabilities that are both exact in the log
     domain, $q_y\,(1 - t_y) - t_y\,(1 - q_y)$ with $1 - q_y$ summed over the other classes.
     """
+    w = centred(w)
+    if problem.is_noisy and law.ndim == 1:
+        law = law[:, None] * problem.targets
     if law.ndim == 2:
         log_Z = logsumexp(w, axis=1, keepdims=True)
         hit, miss = jnp.exp(w - log_Z), jnp.exp(log_misses(w) - log_Z)
-        return hit * (law.sum(axis=1, keepdims=True) - law) - law * miss
+        others = 1 - jnp.eye(law.shape[1], dtype=law.dtype)  # a sum over the others, no difference
+        return hit * (law @ others) - law * miss
     own = hits(problem)
     log_wrong = logsumexp(jnp.where(own, -jnp.inf, w), axis=1, keepdims=True)
     log_Z = jnp.logaddexp(log_wrong, jnp.where(own, w, 0.0).sum(axis=1, keepdims=True))

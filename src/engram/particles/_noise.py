@@ -6,13 +6,13 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from engram._precision import compiled, in_double
-from engram._types import Array, Scalar, Scores
+from engram._types import Array, ArrayLike, Scalar, Scores
+from engram.particles._entry import read_brownian, read_particles
 from engram.particles._force import pull, spread
-from engram.problem import Problem
+from engram.problem import Problem, as_key
 
 
-@compiled()
-def gradient_noise(problem: Problem, w: Scores, brownian: Array) -> Scores:
+def gradient_noise(problem: Problem, w: ArrayLike, brownian: ArrayLike) -> Scores:
     r"""The fluctuation of a one-sample gradient, driven by one Brownian increment per sample.
 
     The law of the data shakes by $\sqrt{p}\, dB - p \sum \sqrt{p}\, dB$, which has the covariance of
@@ -26,13 +26,18 @@ def gradient_noise(problem: Problem, w: Scores, brownian: Array) -> Scores:
 
     Paper: eq:SGF. There $\sigma_t$ is called a variance; it must be a square root of one.
     """
+    return _noise(problem, read_particles(problem, w), read_brownian(problem, brownian))
+
+
+@compiled()
+def _noise(problem: Problem, w: Scores, brownian: Array) -> Scores:
     root = jnp.sqrt(problem.law)
     shaken = root * brownian - problem.law * (root * brownian).sum()
     return spread(problem, pull(problem, w, shaken))
 
 
 @in_double
-def isotropic_noise(problem: Problem, key: PRNGKeyArray, scale: Scalar = 1.0) -> Scores:
+def isotropic_noise(problem: Problem, key: PRNGKeyArray | int, scale: Scalar = 1.0) -> Scores:
     r"""Scores of a matrix with independent normal entries, drawn without the matrix.
 
     Their covariance is $\sigma^2\, \alpha_{ii'} \langle u_j, u_{j'} \rangle$.
@@ -41,7 +46,7 @@ def isotropic_noise(problem: Problem, key: PRNGKeyArray, scale: Scalar = 1.0) ->
     """
     E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
     left, right = _square_root(E @ E.T), _square_root(U @ U.T)
-    z = jax.random.normal(key, (len(E), len(U)), E.dtype)
+    z = jax.random.normal(as_key(key), (len(E), len(U)), E.dtype)
     return scale * (left @ z @ right.T)
 
 

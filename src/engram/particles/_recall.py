@@ -10,6 +10,11 @@ from engram.particles._entry import entry
 from engram.problem import Problem
 
 
+def centred(w: Scores) -> Scores:
+    """Scores measured from each token's largest: what is left of large ones are their digits."""
+    return w - jax.lax.stop_gradient(w.max(axis=1, keepdims=True))
+
+
 def hits(problem: Problem) -> Array:
     """A mask of shape (N, M): where the class is the token's own."""
     return jax.nn.one_hot(problem.labels, problem.num_outputs, dtype=bool)
@@ -70,8 +75,8 @@ def margins(problem: Problem, w: Scores) -> Float[Array, " N"]:
 
 def losses(problem: Problem, w: Scores) -> Float[Array, " N"]:
     if problem.is_noisy:
-        return (problem.targets * pair_losses(w)).sum(axis=1)
-    hit = hits(problem)
+        return (problem.targets * pair_losses(centred(w))).sum(axis=1)
+    hit, w = hits(problem), centred(w)
     own = jnp.where(hit, w, 0.0).sum(axis=1)
     return jax.nn.softplus(logsumexp(jnp.where(hit, -jnp.inf, w), axis=1) - own)
 

@@ -1,5 +1,6 @@
 """What is to be remembered: embeddings, how often each token comes, and its target."""
 
+from engram.problem._embeddings import as_key as as_key
 from engram.problem._embeddings import canonical_rows as canonical_rows
 from engram.problem._embeddings import gaussian_rows as gaussian_rows
 from engram.problem._embeddings import orthonormal_rows as orthonormal_rows

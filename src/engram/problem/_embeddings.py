@@ -5,13 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from engram._checks import InputError, check_count, check_floats, is_traced
+from engram._checks import InputError, check_count, check_floats, is_traced, read_array
 from engram._types import Array, ArrayLike
 
 
 def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:
     """A JAX random key, or a seed turned into one."""
-    return jax.random.key(key) if isinstance(key, int | np.integer) else key
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and abs(int(key)) < 2**63:
+        return jax.random.key(int(key))
+    if isinstance(key, jax.Array):
+        return key
+    raise InputError(f"`key` must be a JAX key or a seed, got {key!r}. Use for example key=0.")
 
 
 def canonical_rows(num: int, dim: int) -> Float[Array, "N d"]:
@@ -41,39 +45,46 @@ def gaussian_rows(key: PRNGKeyArray | int, num: int, dim: int) -> Float[Array, "
     return jax.random.normal(as_key(key), (num, dim), jnp.float64) / jnp.sqrt(float(dim))
 
 
-def rows_with_gram(gram: ArrayLike, dim: int | None = None) -> Float[Array, "N d"]:
+def rows_with_gram(
+    gram: ArrayLike, dim: int | None = None, *, name: str = "gram"
+) -> Float[Array, "N d"]:
     r"""Vectors $e_x$ with $\langle e_i, e_j \rangle$ = `gram[i, j]`, in `dim` dimensions.
 
     Args:
         gram: A symmetric positive semi-definite matrix.
         dim: The dimension, at least the rank of `gram`; by default the number of rows.
+        name: What to call it in an error.
+
+    Paper: eq:correlation.
     """
-    G = check_floats("gram", gram, ndim=2, axes="(N, N)")
+    given = read_array(name, gram)
+    G = check_floats(name, given, ndim=2, axes="(N, N)")
     N = len(G)
     if G.shape != (N, N):
-        raise InputError(f"`gram` must be square, got shape {G.shape}. Give one row per token.")
+        raise InputError(f"`{name}` must be square, got shape {G.shape}. Give one row per token.")
     dim = N if dim is None else check_count("dim", dim)
     if is_traced(G):
         values, vectors = jnp.linalg.eigh(G)
         return _rows(jnp.sqrt(jnp.maximum(values, 0.0)), vectors, dim, jnp)
 
     # Rounding in a Gram matrix is of the order of N eps times its size; what is beyond is wrong.
-    rounding = 8 * N * np.finfo(float).eps * max(np.abs(G).max(), np.finfo(float).tiny)
+    eps = np.finfo(given.dtype if given.dtype.kind == "f" else float).eps
+    rounding = 8 * N * float(eps) * max(np.abs(G).max(), np.finfo(float).tiny)
     if (gap := np.abs(G - G.T).max()) > rounding:
         raise InputError(
-            f"`gram` must be symmetric, got entries that differ by {gap:.3g} across the diagonal. "
-            "Symmetrise with `(gram + gram.T) / 2`."
+            f"`{name}` must be symmetric, got entries that differ by {gap:.3g} across the diagonal. "
+            f"Symmetrise with `({name} + {name}.T) / 2`."
         )
     values, vectors = np.linalg.eigh((G + G.T) / 2)
     if values[0] < -rounding:
         raise InputError(
-            f"`gram` must be positive semi-definite, got the eigenvalue {values[0]:.6g}. "
+            f"`{name}` must be positive semi-definite, got the eigenvalue {values[0]:.6g}. "
             "No real vectors have these inner products; lower the correlations."
         )
     rank = int((values > rounding).sum())
     if rank > dim:
         raise InputError(
-            f"`dim` must be at least the rank of `gram`, which is {rank}, got {dim}. Raise `dim`."
+            f"`dim` must be at least the rank of `{name}`, which is {rank}, got {dim}. Raise `dim`."
         )
     return _rows(np.sqrt(np.where(values > rounding, values, 0.0)), vectors, dim, np)
 

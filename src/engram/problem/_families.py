@@ -55,7 +55,7 @@ def orthonormal(
     *,
     dim: int | None = None,
     probs: ArrayLike | None = None,
-    exponent: Scalar = 0.0,
+    exponent: Scalar | None = None,
     targets: ArrayLike = "mod",
     key: PRNGKeyArray | int | None = None,
 ) -> Problem:
@@ -65,8 +65,8 @@ def orthonormal(
         num_tokens: N.
         num_classes: M.
         dim: d, by default the larger of N and M.
-        probs: "uniform", "zipf", or N numbers; by default a power law of the rank.
-        exponent: The exponent of that power law; 0 is uniform.
+        probs: "uniform" (the default), "zipf", or N numbers.
+        exponent: The exponent of Zipf's law, if that is wanted.
         targets: "identity", "mod" (x mod M), "random", N integers, or an (N, M) table.
         key: A JAX key or a seed to rotate both families at random; without it both are the
             canonical basis.
@@ -77,11 +77,11 @@ def orthonormal(
     dim = max(num_tokens, num_classes) if dim is None else dim
     if key is None:
         inputs, outputs = canonical_rows(num_tokens, dim), canonical_rows(num_classes, dim)
-        return _assemble(inputs, outputs, probs, exponent, targets, None)
+        return _assemble(inputs, outputs, probs, exponent, "uniform", targets, None)
     input_key, output_key, target_key = jax.random.split(as_key(key), 3)
     inputs = orthonormal_rows(input_key, num_tokens, dim)
     outputs = orthonormal_rows(output_key, num_classes, dim)
-    return _assemble(inputs, outputs, probs, exponent, targets, target_key)
+    return _assemble(inputs, outputs, probs, exponent, "uniform", targets, target_key)
 
 
 def one_hot(
@@ -89,18 +89,20 @@ def one_hot(
     num_classes: int,
     *,
     probs: ArrayLike | None = None,
-    exponent: Scalar = 0.0,
+    exponent: Scalar | None = None,
     targets: ArrayLike = "mod",
     key: PRNGKeyArray | int | None = None,
 ) -> Problem:
     """Canonical basis vectors for inputs and outputs, so the scores are the entries of W.
 
     Arguments as for `orthonormal`; `key` serves random targets only.
+
+    Paper: thm:multi.
     """
     _check_sizes(num_tokens, num_classes)
     dim = max(num_tokens, num_classes)
     inputs, outputs = canonical_rows(num_tokens, dim), canonical_rows(num_classes, dim)
-    return in_double(_assemble)(inputs, outputs, probs, exponent, targets, key)
+    return in_double(_assemble)(inputs, outputs, probs, exponent, "uniform", targets, key)
 
 
 @in_double
@@ -111,7 +113,7 @@ def on_sphere(
     dim: int,
     *,
     probs: ArrayLike | None = None,
-    exponent: Scalar = 1.0,
+    exponent: Scalar | None = None,
     targets: ArrayLike = "mod",
 ) -> Problem:
     """Embeddings drawn uniformly on the unit sphere.
@@ -121,8 +123,8 @@ def on_sphere(
         num_tokens: N.
         num_classes: M.
         dim: d.
-        probs: "uniform", "zipf", or N numbers; by default a power law of the rank.
-        exponent: The exponent of that power law; 0 is uniform.
+        probs: "zipf" (the default), "uniform", or N numbers.
+        exponent: The exponent of Zipf's law, 1 by default.
         targets: "identity", "mod" (x mod M), "random", N integers, or an (N, M) table.
 
     Paper: fig:margins_N5, fig:forgetting.
@@ -138,12 +140,14 @@ def gaussian(
     dim: int,
     *,
     probs: ArrayLike | None = None,
-    exponent: Scalar = 1.0,
+    exponent: Scalar | None = None,
     targets: ArrayLike = "mod",
 ) -> Problem:
     r"""Embeddings with independent entries of law $\mathcal N(0, 1/d)$.
 
     Arguments as for `on_sphere`.
+
+    Paper: the discussion of random embeddings in Section 5.2.
     """
     return _random(gaussian_rows, key, num_tokens, num_classes, dim, probs, exponent, targets)
 
@@ -155,7 +159,7 @@ def from_gram(
     *,
     dim: int | None = None,
     probs: ArrayLike | None = None,
-    exponent: Scalar = 0.0,
+    exponent: Scalar | None = None,
     targets: ArrayLike = "mod",
     key: PRNGKeyArray | int | None = None,
 ) -> Problem:
@@ -165,16 +169,19 @@ def from_gram(
         input_gram: $\alpha_{ij} = \langle e_i, e_j \rangle$, symmetric positive semi-definite.
         output_gram: The same for the outputs $u_y$.
         dim: d, at least both ranks; by default the larger of N and M.
-        probs: "uniform", "zipf", or N numbers; by default a power law of the rank.
-        exponent: The exponent of that power law; 0 is uniform.
+        probs: "uniform" (the default), "zipf", or N numbers.
+        exponent: The exponent of Zipf's law, if that is wanted.
         targets: "identity", "mod" (x mod M), "random", N integers, or an (N, M) table.
         key: A JAX key or a seed, for random targets.
 
     Paper: eq:correlation.
     """
-    dim = max(len(input_gram), len(output_gram)) if dim is None else dim
-    inputs, outputs = rows_with_gram(input_gram, dim), rows_with_gram(output_gram, dim)
-    return _assemble(inputs, outputs, probs, exponent, targets, key)
+    left = rows_with_gram(input_gram, name="input_gram")
+    right = rows_with_gram(output_gram, name="output_gram")
+    dim = max(len(left), len(right)) if dim is None else dim
+    inputs = rows_with_gram(input_gram, dim, name="input_gram")
+    outputs = rows_with_gram(output_gram, dim, name="output_gram")
+    return _assemble(inputs, outputs, probs, exponent, "uniform", targets, key)
 
 
 def _random(rows, key, num_tokens, num_classes, dim, probs, exponent, targets) -> Problem:
@@ -182,12 +189,13 @@ def _random(rows, key, num_tokens, num_classes, dim, probs, exponent, targets) -
     check_count("dim", dim)
     input_key, output_key, target_key = jax.random.split(as_key(key), 3)
     inputs, outputs = rows(input_key, num_tokens, dim), rows(output_key, num_classes, dim)
-    return _assemble(inputs, outputs, probs, exponent, targets, target_key)
+    return _assemble(inputs, outputs, probs, exponent, "zipf", targets, target_key)
 
 
-def _assemble(inputs, outputs, probs, exponent, targets, key) -> Problem:
+def _assemble(inputs, outputs, probs, exponent, default, targets, key) -> Problem:
     N, M = len(inputs), len(outputs)
-    return Problem(inputs, outputs, frequencies(probs, N, exponent), _targets(targets, N, M, key))
+    p = frequencies(probs, N, exponent, default)
+    return Problem(inputs, outputs, p, _targets(targets, N, M, key))
 
 
 def _targets(targets: ArrayLike, N: int, M: int, key: PRNGKeyArray | int | None) -> Any:

@@ -24,15 +24,24 @@ def zipf(num_tokens: int, exponent: Scalar = 1.0) -> Float[Array, " N"]:
     check_count("num_tokens", num_tokens)
     if not is_traced(exponent) and not np.isfinite(check_scalar("exponent", exponent)):
         raise InputError(f"`exponent` must be finite, got {exponent}. The paper uses 1 and 2.")
-    np_ = jnp if is_traced(exponent) else np
-    weights = np_.exp(-exponent * np.log(np.arange(1, num_tokens + 1)))
+    xp = jnp if is_traced(exponent) else np
+    logs = -exponent * np.log(np.arange(1, num_tokens + 1))
+    weights = xp.exp(logs - logs.max())  # no exponent overflows
     return weights / weights.sum()
 
 
-def frequencies(probs: ArrayLike | None, num_tokens: int, exponent: Scalar) -> Any:
-    """Read what a family was asked for: "uniform", "zipf" (the default), or given numbers."""
-    if probs is None or (isinstance(probs, str) and probs == "zipf"):
-        return zipf(num_tokens, exponent)
+def frequencies(
+    probs: ArrayLike | None, num_tokens: int, exponent: Scalar | None, default: str
+) -> Any:
+    """Read what a family was asked for: "uniform", "zipf", an exponent, or given numbers."""
+    if probs is None:
+        probs = default if exponent is None else "zipf"
+    if isinstance(probs, str) and probs == "zipf":
+        return zipf(num_tokens, 1.0 if exponent is None else exponent)
+    if exponent is not None:
+        raise InputError(
+            f"`exponent` = {exponent} belongs to Zipf's law, got it with other `probs`. Leave one out."
+        )
     if isinstance(probs, str):
         if probs != "uniform":
             raise InputError(

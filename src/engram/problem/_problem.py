@@ -92,6 +92,8 @@ class Problem(eqx.Module):
 
     def astype(self, dtype: Any) -> "Problem":
         """The same problem with its numbers in another float type, for example "float32"."""
+        if not np.issubdtype(dtype, np.floating):
+            raise InputError(f"`dtype` must be a float type, got {dtype!r}. Use 'float32'.")
         cast = lambda leaf: leaf if leaf.dtype.kind in "iu" else leaf.astype(dtype)
         arrays = (self.inputs, self.outputs, self.probs, self.targets)
         where = lambda p: (p.inputs, p.outputs, p.probs, p.targets)
@@ -115,7 +117,7 @@ class Problem(eqx.Module):
 
 def _tolerance(dtype: Any) -> float:
     # Sums of rounded probabilities: a few units in the last place, per precision.
-    return 1e-6 if np.dtype(dtype).itemsize < 8 else 1e-9
+    return max(1e-9, 8 * float(np.finfo(dtype).eps)) if np.dtype(dtype).kind == "f" else 1e-9
 
 
 def _check_probs(probs: ArrayLike, N: int) -> Any:

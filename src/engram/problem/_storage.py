@@ -58,7 +58,10 @@ def read_arrays(path: str | os.PathLike[str], names: tuple[str, ...]) -> dict[st
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     # Opened here, since np.load leaves a file open that turns out to be no archive.
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+    with open(path, "rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise ValueError("it holds one array without a name")
         return {name: archive[name] for name in archive.files}
 
 

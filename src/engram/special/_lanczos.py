@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
+from engram._precision import in_input_precision
 from engram._types import Array
 
 Operator = Callable[[Array], Array]
@@ -22,6 +23,7 @@ class EigenPair(NamedTuple):
     residual: Float[Array, "..."]
 
 
+@in_input_precision
 def largest_eigenpairs(
     operator: Operator, start: Float[Array, "..."], num: int = 1, *, tolerance: float | None = None
 ) -> EigenPair:
@@ -45,7 +47,10 @@ def largest_eigenpairs(
     m = min(_BASIS, n)
     eps = float(jnp.finfo(dtype).eps)
     tol = eps ** (2 / 3) if tolerance is None else tolerance
-    apply = lambda v: operator(v.reshape(shape)).reshape(n)
+    # In units of its own size, so that squares of tiny (or huge) entries neither vanish nor overflow.
+    unit_size = jnp.abs(operator(start)).max()
+    scale = jnp.where(unit_size > 0, unit_size, 1.0)
+    apply = lambda v: operator(v.reshape(shape)).reshape(n) / scale
 
     def clear(v, *bases):
         # Twice is enough: one pass leaves rounding errors along the basis, the second removes them.
@@ -94,6 +99,6 @@ def largest_eigenpairs(
             (v, zero, zero, zero, jnp.zeros((), int), jnp.array(True)),
         )
         v, value, residual = carry[:3]
-        return found.at[index].set(v), EigenPair(value, v.reshape(shape), residual)
+        return found.at[index].set(v), EigenPair(scale * value, v.reshape(shape), scale * residual)
 
     return jax.lax.scan(find, jnp.zeros((num, n), dtype), jnp.arange(num))[1]

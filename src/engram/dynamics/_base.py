@@ -1,0 +1,103 @@
+"""The two kinds of dynamics: those that step, and those that flow."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray, PyTree
+
+from engram._checks import InputError, check_count, is_traced, read_array
+from engram._types import Array
+from engram.system import AbstractSystem
+
+
+class AbstractDynamics(eqx.Module):
+    """A way to move a system."""
+
+    @property
+    @abc.abstractmethod
+    def needs_key(self) -> bool:
+        """Whether it draws random numbers."""
+
+
+class AbstractStepwise(AbstractDynamics):
+    """Dynamics in discrete steps. `inner` is what it carries; `inner.state` or itself is the state."""
+
+    @abc.abstractmethod
+    def init(self, system: AbstractSystem, state: PyTree) -> Any:
+        """What is carried from step to step, at the start."""
+
+    @abc.abstractmethod
+    def step(
+        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+    ) -> Any:
+        """Make step number `index`; random numbers come from `key` and `index` alone."""
+
+    @abc.abstractmethod
+    def state_of(self, inner: Any) -> Any:
+        """The state within what is carried."""
+
+    @property
+    @abc.abstractmethod
+    def num_steps(self) -> int:
+        """How many steps a whole run makes."""
+
+    @abc.abstractmethod
+    def time_at(self, steps: Array) -> Float[Array, " T"]:
+        """The flow time that corresponds to each step: the sum of the learning rates so far."""
+
+    @abc.abstractmethod
+    def threshold(self, index: Array) -> Float[Array, ""]:
+        """The sharpness beyond which this method is unstable on a quadratic."""
+
+    def preconditioner(self, inner: Any) -> Any:
+        """What gradients are divided by, entry by entry, or None."""
+        del inner
+        return None
+
+
+def read_rate(learning_rate: Any, steps: int) -> Any:
+    """A learning rate as numbers: one, or one per step from a schedule or an array.
+
+    A schedule is evaluated once for all steps, so that changing its numbers compiles nothing anew.
+    """
+    if callable(learning_rate):
+        with jax.enable_x64(True):
+            table = jax.vmap(lambda step: jnp.asarray(learning_rate(step), float))(
+                jnp.arange(steps)
+            )
+        learning_rate = np.asarray(table)
+    if is_traced(learning_rate):
+        return learning_rate
+    rate = read_array("learning_rate", learning_rate).astype(np.float64)
+    if rate.ndim > 1 or (rate.ndim == 1 and len(rate) != steps):
+        raise InputError(
+            f"`learning_rate` must be a number, a schedule, or one number per step, got shape "
+            f"{rate.shape} for {steps} steps. Give {steps} numbers."
+        )
+    if not np.isfinite(rate).all() or (rate < 0).any():
+        bad = rate[~(np.isfinite(rate) & (rate >= 0))].flat[0]
+        raise InputError(
+            f"`learning_rate` must be finite and not negative, got {bad:g}. Choose a positive one."
+        )
+    return rate
+
+
+def rate_at(rate: Array, index: Array) -> Float[Array, ""]:
+    rate = jnp.asarray(rate)
+    return rate if rate.ndim == 0 else rate[jnp.minimum(index, len(rate) - 1)]
+
+
+def summed_rates(rate: Any, steps: Array) -> Float[Array, " T"]:
+    rate = np.asarray(rate)
+    if rate.ndim == 0:
+        return rate * np.asarray(steps)
+    return np.concatenate([[0.0], np.cumsum(rate)])[np.asarray(steps)]
+
+
+def read_steps(steps: Any) -> np.ndarray:
+    """A count kept as an array, so that changing it compiles nothing anew."""
+    return np.asarray(check_count("steps", steps, least=0))

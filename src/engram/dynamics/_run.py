@@ -1,0 +1,202 @@
+"""run: the one verb. It moves a system by a dynamics, and records on the way."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Int, PRNGKeyArray, PyTree
+
+from engram._checks import InputError
+from engram._precision import in_input_precision
+from engram._types import Array
+from engram.dynamics._base import AbstractDynamics, AbstractStepwise
+from engram.dynamics._flow import GradientFlow, solve
+from engram.dynamics._trajectory import Status, Trajectory
+from engram.system import AbstractSystem
+
+# Steps between two looks at whether to go on. A loop of known length compiles to far faster code
+# than one whose end is known only as it runs.
+_BURST = 8
+
+
+class AbstractFold(eqx.Module):
+    """A reduction over every step: first hits, spikes and such cannot come from sparse records."""
+
+    @abc.abstractmethod
+    def init(self, system: AbstractSystem, state: PyTree) -> Any:
+        """What is known before the first step."""
+
+    @abc.abstractmethod
+    def update(self, folded: Any, index: Array, system: AbstractSystem, state: PyTree) -> Any:
+        """Take in the state at step `index`."""
+
+
+class Carry(eqx.Module):
+    """Where a run is: enough to go on from, in this process or another."""
+
+    index: Int[Array, ""]
+    inner: Any
+    folded: Any
+    status: Int[Array, ""]
+
+
+def begin(
+    system: AbstractSystem, dynamics: AbstractStepwise, state: PyTree, fold: AbstractFold | None
+) -> Carry:
+    folded = None if fold is None else fold.init(system, state)
+    zero = jnp.zeros((), int)
+    return Carry(zero, dynamics.init(system, state), folded, zero + int(Status.RUNNING))
+
+
+def advance(
+    system: AbstractSystem,
+    dynamics: AbstractStepwise,
+    carry: Carry,
+    until: Int[Array, ""],
+    *,
+    fold: AbstractFold | None = None,
+    stop: Any = None,
+    key: PRNGKeyArray | None = None,
+) -> Carry:
+    """Go on to step `until`, unless the state stops being finite or `stop(state)` holds before.
+
+    The fold sees each state that is left behind; the one arrived at is seen when it is left, or by
+    `finish`.
+    """
+
+    def take(carry: Carry) -> Carry:
+        state = dynamics.state_of(carry.inner)
+        folded = carry.folded
+        if fold is not None:
+            folded = fold.update(folded, carry.index, system, state)
+        inner = dynamics.step(system, carry.inner, carry.index, key)
+        return Carry(carry.index + 1, inner, folded, carry.status)
+
+    def is_finite(carry: Carry) -> Array:
+        leaves = jax.tree.leaves(dynamics.state_of(carry.inner))
+        # A sum is finite exactly when its terms are, short of overflow, which is not finite either.
+        return jnp.isfinite(sum(leaf.sum() for leaf in leaves))
+
+    def burst(carry_and_sound):
+        carry, _ = carry_and_sound
+        ahead = jax.lax.fori_loop(0, _BURST, lambda _, c: take(c), carry)
+        sound = is_finite(ahead)
+        return jax.tree.map(lambda a, b: jnp.where(sound, a, b), ahead, carry), sound
+
+    def one(carry: Carry) -> Carry:
+        ahead = take(carry)
+        status = jnp.where(is_finite(ahead), carry.status, int(Status.NOT_FINITE))
+        if stop is not None:
+            met = stop(dynamics.state_of(carry.inner))
+            status = jnp.where(met, int(Status.STOPPED), status)
+        keep = status == Status.RUNNING
+        moved = jax.tree.map(lambda a, b: jnp.where(keep, a, b), ahead, carry)
+        return eqx.tree_at(lambda c: c.status, moved, status)
+
+    if stop is None:
+        carry, _ = jax.lax.while_loop(
+            lambda c: c[1] & (c[0].index + _BURST <= until), burst, (carry, _is_running(carry))
+        )
+    return jax.lax.while_loop(lambda c: _is_running(c) & (c.index < until), one, carry)
+
+
+def _is_running(carry: Carry) -> Array:
+    return carry.status == Status.RUNNING
+
+
+def segment(
+    system: AbstractSystem,
+    dynamics: AbstractStepwise,
+    carry: Carry,
+    at: Int[Array, " T"],
+    record: Any,
+    *,
+    fold: AbstractFold | None = None,
+    stop: Any = None,
+    key: PRNGKeyArray | None = None,
+) -> tuple[Carry, Any, Array]:
+    """Go on through the steps `at`, recording at each; records that were not reached are NaN."""
+
+    def to(carry: Carry, until: Array):
+        carry = advance(system, dynamics, carry, until, fold=fold, stop=stop, key=key)
+        reached = carry.index >= until
+        noted = record(system, dynamics, carry)
+        return carry, (jax.tree.map(lambda x: _blank_unless(reached, x), noted), reached)
+
+    carry, (records, reached) = jax.lax.scan(to, carry, at)
+    return carry, records, reached
+
+
+def _blank_unless(reached: Array, value: Array) -> Array:
+    if jnp.issubdtype(value.dtype, jnp.floating):
+        return jnp.where(reached, value, jnp.nan)
+    return value
+
+
+def finish(
+    system: AbstractSystem, dynamics: AbstractStepwise, carry: Carry, fold: AbstractFold | None
+) -> Any:
+    """What the fold makes of the whole run, the last state included."""
+    if fold is None:
+        return None
+    return fold.update(carry.folded, carry.index, system, dynamics.state_of(carry.inner))
+
+
+@in_input_precision
+def run(
+    system: AbstractSystem,
+    dynamics: AbstractDynamics,
+    state: PyTree,
+    *,
+    at: Array,
+    record: Any,
+    fold: AbstractFold | None = None,
+    stop: Any = None,
+    key: PRNGKeyArray | None = None,
+) -> Trajectory:
+    """Move `system` from `state` by `dynamics`, recording at the steps (or times) `at`.
+
+    Pure: it may be compiled, mapped with `vmap` and differentiated as JAX allows. Nothing is
+    compiled anew when only numbers change.
+
+    Args:
+        system: What moves.
+        dynamics: How it moves.
+        state: Where it starts.
+        at: Increasing steps, or times for a flow, at which to record.
+        record: `record(system, dynamics, carry)` for steps, `record(state)` for a flow; returns a
+            pytree of arrays. A Module, or any hashable function.
+        fold: A reduction over every step. Not for a flow.
+        stop: Ends the run at the first state for which `stop(state)` is true. Not for a flow.
+        key: Random numbers, for dynamics that draw them.
+
+    Paper: Section 2.
+    """
+    if dynamics.needs_key and key is None:
+        raise InputError(
+            f"`{type(dynamics).__name__}` draws random numbers: pass `key=jax.random.key(0)`."
+        )
+    if isinstance(dynamics, GradientFlow):
+        if fold is not None or stop is not None:
+            raise InputError("`fold` and `stop` need steps, and a flow has none. Leave them out.")
+        return solve(system, dynamics, state, at, record)
+    if not isinstance(dynamics, AbstractStepwise):
+        raise InputError(f"`dynamics` must be one of engram's dynamics, got {dynamics!r}.")
+    carry = begin(system, dynamics, state, fold)
+    at = jnp.asarray(at)
+    carry, records, reached = segment(
+        system, dynamics, carry, at, record, fold=fold, stop=stop, key=key
+    )
+    running = carry.status == Status.RUNNING
+    return Trajectory(
+        times=at,
+        records=records,
+        folded=finish(system, dynamics, carry, fold),
+        final=dynamics.state_of(carry.inner),
+        status=jnp.where(running, int(Status.COMPLETED), carry.status),
+        stopped_at=carry.index,
+        num_recorded=reached.sum(),
+        num_steps=carry.index,
+    )

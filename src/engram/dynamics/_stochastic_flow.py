@@ -1,0 +1,151 @@
+"""Stochastic gradient flow: an Ito equation, by the Euler-Maruyama scheme."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray, PyTree
+
+from engram._checks import InputError, check_count, check_scalar, is_traced, read_array
+from engram._types import Array
+from engram.dynamics._base import AbstractStepwise
+from engram.dynamics._flow import read_times
+from engram.system import AbstractSystem
+
+
+class StochasticGradientFlow(AbstractStepwise):
+    r"""The Ito equation $dW = -\nabla L(W)\,dt + \sqrt{\eta / |B|}\, \Sigma(W)^{1/2} dB + \sigma\, dE$.
+
+    $\Sigma$ is the covariance of one-sample gradients, and $\eta, |B|$ are the learning rate and batch
+    size of the descent that it describes, one step of which takes the time $\eta$. The noise is driven
+    by one Brownian motion per sample: the law of the data shakes by
+    $\sqrt{p}\,dB - p \sum \sqrt{p}\,dB$, whose covariance is that of one draw. $\sigma\, dE$ shakes
+    every entry of W alike. Only Euler steps converge to Ito's solution among the cheap schemes.
+
+    Args:
+        times: When to record, increasing from zero on.
+        learning_rate: $\eta$, with `batch_size`: how large the noise of the gradients is.
+        batch_size: $|B|$.
+        noise_scale: $\sigma$, the isotropic noise on W.
+        time_step: The largest step of the scheme; by default a tenth of the learning rate, or of
+            the shortest time between records, or 0.01, whichever is smallest.
+        brownian: Increments of the Brownian motions to use instead of drawing them, one row of
+            the shape of the law per step.
+
+    Paper: eq:SGF, where $\sigma_t$ must be a square root of the covariance, with $\sqrt\eta$.
+    """
+
+    times: Any
+    time_steps: Any
+    gradient_noise: Any
+    noise_scale: Any
+    brownian: Any
+    is_isotropic: bool = eqx.field(static=True)
+    record_steps: Any
+
+    def __init__(
+        self,
+        times: Any,
+        learning_rate: Any = None,
+        batch_size: int | None = None,
+        *,
+        noise_scale: Any = None,
+        time_step: float | None = None,
+        brownian: Any = None,
+    ):
+        self.times = read_times(times)
+        if (learning_rate is None) != (batch_size is None):
+            raise InputError(
+                "`learning_rate` and `batch_size` go together, got one of them. They set the size of "
+                "the gradients' noise; for noise on W alone give `noise_scale`."
+            )
+        if learning_rate is None and noise_scale is None:
+            raise InputError(
+                "`learning_rate` with `batch_size`, or `noise_scale`, must be given, got neither. "
+                "Without noise use `GradientFlow`."
+            )
+        self.gradient_noise = np.asarray(0.0)
+        if learning_rate is not None:
+            size = check_count("batch_size", batch_size)
+            if (
+                not is_traced(learning_rate)
+                and not check_scalar("learning_rate", learning_rate) >= 0
+            ):
+                raise InputError(f"`learning_rate` must not be negative, got {learning_rate}.")
+            self.gradient_noise = (learning_rate / size) ** 0.5 + np.zeros(())
+        self.is_isotropic = noise_scale is not None
+        self.noise_scale = np.asarray(0.0) if noise_scale is None else noise_scale + np.zeros(())
+        gaps = np.diff(np.concatenate([[0.0], self.times]))
+        if time_step is None:
+            wanted = [0.01, gaps[gaps > 0].min(initial=np.inf) / 10]
+            if learning_rate is not None and not is_traced(learning_rate) and learning_rate > 0:
+                wanted.append(float(learning_rate) / 10)
+            time_step = min(wanted)
+        if not check_scalar("time_step", time_step) > 0:
+            raise InputError(f"`time_step` must be positive, got {time_step}. Take a small one.")
+        # Equal steps between records, none longer than asked, so that records are met exactly.
+        counts = np.ceil(gaps / time_step * (1 - 1e-12)).astype(int)
+        if counts.sum() > 50_000_000:
+            raise InputError(
+                f"`time_step` = {time_step:g} makes {counts.sum():,} steps, more than 50 million. "
+                "Take a larger one, or end sooner."
+            )
+        self.record_steps = np.cumsum(counts)
+        self.time_steps = np.repeat(gaps / np.maximum(counts, 1), counts)
+        self.brownian = None if brownian is None else read_array("brownian", brownian)
+        if self.brownian is not None and len(self.brownian) != len(self.time_steps):
+            raise InputError(
+                f"`brownian` must have one row per step, {len(self.time_steps)}, got "
+                f"{len(self.brownian)}. `time_step` and `times` set the number of steps."
+            )
+
+    @property
+    def needs_key(self) -> bool:
+        return self.brownian is None or self.is_isotropic
+
+    def init(self, system: AbstractSystem, state: PyTree) -> Any:
+        del system
+        return state
+
+    def step(
+        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+    ) -> Any:
+        law = jnp.asarray(system.law)
+        dt = jnp.asarray(self.time_steps)[index]
+        if self.brownian is not None:
+            dB = jnp.asarray(self.brownian)[index]
+        else:
+            here = jax.random.fold_in(_need(key), 2 * index)
+            dB = jnp.sqrt(dt) * jax.random.normal(here, law.shape, law.dtype)
+        root = jnp.sqrt(law)
+        shaken = root * dB - law * (root * dB).sum()
+        pulled = system.grad(inner, law * dt + self.gradient_noise * shaken)
+        state = jax.tree.map(lambda x, g: x - g, inner, pulled)
+        if not self.is_isotropic:
+            return state
+        here = jax.random.fold_in(_need(key), 2 * index + 1)
+        d = system.dim
+        dE = jnp.sqrt(dt) * jax.random.normal(here, (d, d), law.dtype)
+        return jax.tree.map(jnp.add, state, system.lift(self.noise_scale * dE))
+
+    def state_of(self, inner: Any) -> Any:
+        return inner
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.time_steps)
+
+    def time_at(self, steps: Array) -> Float[Array, " T"]:
+        return np.concatenate([[0.0], np.cumsum(self.time_steps)])[np.asarray(steps)]
+
+    def threshold(self, index: Array) -> Float[Array, ""]:
+        del index
+        return jnp.asarray(jnp.nan)
+
+
+def _need(key: PRNGKeyArray | None) -> PRNGKeyArray:
+    if key is None:
+        raise InputError("`key` must be given: the noise is drawn from it.")
+    return key

@@ -1,0 +1,109 @@
+"""compare: several dynamics on one problem, aligned in the time eta t."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+
+from engram._checks import InputError, check_choice
+from engram._types import ArrayLike
+from engram.dynamics import AbstractDynamics, AbstractStepwise, GradientFlow
+from engram.problem import Problem
+from engram.simulation._simulate import simulate
+
+
+def compare(
+    problem: Problem,
+    dynamics: Mapping[str, AbstractDynamics],
+    *,
+    times: ArrayLike | None = None,
+    num: int = 200,
+    spacing: str = "linear",
+    start: ArrayLike | None = None,
+    record: Sequence[str] = ("loss", "error", "margins"),
+    space: str = "auto",
+    key: PRNGKeyArray | int | None = None,
+) -> xr.Dataset:
+    """Run several dynamics on one problem and align them in the time eta t.
+
+    Each run is recorded at the steps nearest to common times; `run_time` says when that was. Where
+    a run has ended, its records are NaN.
+
+    Args:
+        problem: What is to be remembered.
+        dynamics: Dynamics by the names they shall have in the result.
+        times: The common times; by default `num` of them up to the longest run's end.
+        num: How many, when `times` is not given.
+        spacing: "linear" or "log", when `times` is not given.
+        start: The common start, zero by default.
+        record: Names of observables.
+        space: As for `simulate`.
+        key: A JAX key or a seed, the same for all, for those that draw.
+
+    Returns:
+        A dataset with the dimensions `dynamics` and `time`, besides those of the observables.
+    """
+    if not isinstance(dynamics, Mapping) or not dynamics:
+        raise InputError(
+            "`dynamics` must be a dictionary from names to dynamics, got "
+            f"{type(dynamics).__name__}. Write {{'slow': GradientDescent(1.0, 100), ...}}."
+        )
+    check_choice("spacing", spacing, ("linear", "log"))
+    if times is None:
+        end = max(_end(name, each) for name, each in dynamics.items())
+        grid = np.linspace(0, 1, num)
+        times = end * grid if spacing == "linear" else np.expm1(grid * np.log1p(end))
+    common = np.asarray(times, dtype=float)
+    runs = [
+        _aligned(problem, each, common, start=start, record=record, space=space, key=key)
+        for each in dynamics.values()
+    ]
+    together = xr.concat(runs, dim=xr.Variable("dynamics", list(dynamics)), join="outer")
+    together["time"].attrs = {"long_name": "flow time, the sum of the learning rates"}
+    return together
+
+
+def _end(name: str, dynamics: AbstractDynamics) -> float:
+    if isinstance(dynamics, GradientFlow):
+        return float(dynamics.times[-1])
+    assert isinstance(dynamics, AbstractStepwise)
+    end = float(dynamics.time_at(np.asarray([dynamics.num_steps]))[0])
+    if not np.isfinite(end):
+        raise InputError(
+            f"`dynamics` has no known learning rate for {name!r}: it cannot be aligned. Use one of "
+            "engram.dynamics' own optimizers."
+        )
+    return end
+
+
+def _aligned(problem: Problem, dynamics: Any, common: np.ndarray, **options: Any) -> xr.Dataset:
+    if isinstance(dynamics, GradientFlow):
+        inside = common <= dynamics.times[-1] * (1 + 1e-12)
+        flow = eqx.tree_at(lambda flow: flow.times, dynamics, common[inside])
+        found = simulate(problem, flow, events=False, **options)
+        found = found.assign_coords(run_time=("time", found.time.values))
+        return _only_records(found).reindex(time=common)
+    when = dynamics.time_at(np.arange(dynamics.num_steps + 1))
+    inside = common <= when[-1] * (1 + 1e-12)
+    nearest = np.abs(when[:, None] - common[inside]).argmin(axis=0)
+    steps, back = np.unique(nearest, return_inverse=True)
+    found = simulate(problem, dynamics, at=steps, events=False, **options)
+    reached = back < found.sizes["step" if "step" in found.dims else "time"]
+    along = "step" if "step" in found.dims else "time"
+    found = found.assign_coords(run_time=(along, found.time.values))
+    picked = _only_records(found).isel({along: back[reached]})
+    picked = picked.drop_vars([name for name in ("step", "time") if name in picked.coords])
+    if along == "step":
+        picked = picked.rename({"step": "time"})
+    return picked.assign_coords(time=common[inside][reached]).reindex(time=common)
+
+
+def _only_records(found: xr.Dataset) -> xr.Dataset:
+    along = "step" if "step" in found.dims else "time"
+    names = [name for name, variable in found.data_vars.items() if along in variable.dims]
+    kept = found[names].reset_coords("run_time")
+    kept.attrs = {}
+    return kept

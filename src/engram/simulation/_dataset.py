@@ -1,0 +1,112 @@
+"""Labels: from arrays to an xarray Dataset that says what it is."""
+
+import json
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import engram
+from engram.dynamics import Status
+from engram.observables import OBSERVABLES, describe_events
+from engram.problem import Problem
+
+_EVENTS = {
+    "first_perfect": "first step without error",
+    "perfect_from": "step from which there is no error any more",
+    "last_rise": "last step at which the loss rose (length of the oscillation)",
+    "num_spikes": "excursions of the loss above the spike factor times its running minimum",
+    "spike_start": "step at which a spike leaves the running minimum",
+    "spike_step": "step of a spike's peak",
+    "spike_end": "step at which a spike has returned",
+    "spike_height": "peak of a spike over the running minimum",
+    "num_forgotten": "how often a token was forgotten",
+    "first_forgotten": "first step at which a token was forgotten",
+    "last_forgotten": "last step at which a token was forgotten",
+    "last_relearnt": "last step at which a forgotten token was re-learnt",
+}
+
+
+def label(
+    *,
+    times: Any,
+    steps: Any,
+    records: dict[str, Any],
+    found: Any,
+    final: Any,
+    status: Status,
+    stopped_at: float,
+    num_steps: int,
+    problem: Problem,
+    dynamics: Any,
+    space: str,
+    start: Any,
+) -> xr.Dataset:
+    """Name the axes of everything recorded, and say how the run was made and how it ended."""
+    along = "time" if steps is None else "step"
+    coords: dict[str, Any] = {
+        "token": np.arange(problem.num_inputs),
+        "class": np.arange(problem.num_outputs),
+        "probs": ("token", np.asarray(problem.probs), {"long_name": "token frequency p(x)"}),
+        "target": ("token", np.asarray(problem.labels), {"long_name": "class to recall"}),
+    }
+    about_time = {"long_name": "flow time, the sum of the learning rates", "symbol": "eta t"}
+    coords["time"] = (along, np.asarray(times), about_time)
+    if steps is not None:
+        coords["step"] = ("step", np.asarray(steps), {"long_name": "updates made", "symbol": "t"})
+    variables: dict[str, Any] = {}
+    for name, values in records.items():
+        about = OBSERVABLES[name]
+        attrs = {"long_name": about.meaning, "symbol": about.symbol}
+        variables[name] = ((along, *about.axes), np.asarray(values), attrs)
+    if found is not None:
+        last = len(np.asarray(times)) - 1 if steps is None else int(stopped_at)
+        for name, (axes, value) in describe_events(found, last).items():
+            value = _at_times(name, value, times) if steps is None else value
+            variables[name] = (axes, value, {"long_name": _EVENTS[name]})
+    variables["start_weights"] = (
+        ("row", "col"),
+        np.asarray(start),
+        {"long_name": "W at the start"},
+    )
+    variables["final_weights"] = (("row", "col"), np.asarray(final), {"long_name": "W at the end"})
+    return xr.Dataset(
+        variables,
+        coords,
+        {
+            "status": status.name.lower().replace("_", " "),
+            "status_text": status.text,
+            "stopped_at": stopped_at,
+            "num_steps": num_steps,
+            "dynamics": type(dynamics).__name__,
+            "settings": json.dumps(settings_of(dynamics)),
+            "space": space,
+            "engram": engram.__version__,
+        },
+    )
+
+
+def _at_times(name: str, value: Any, times: Any) -> Any:
+    """For flows, events are counted in records: turn those counts into times."""
+    if name.startswith("num_") or name == "spike_height":
+        return value
+    index = np.asarray(value, float)
+    known = np.isfinite(index)
+    return np.where(known, np.asarray(times)[np.where(known, index, 0).astype(int)], np.nan)
+
+
+def settings_of(dynamics: Any) -> dict[str, Any]:
+    """The numbers of a dynamics, short enough to read; long arrays by their shape."""
+    found: dict[str, Any] = {}
+    for name, value in vars(dynamics).items():
+        if name in ("time_steps", "record_steps"):
+            continue
+        if hasattr(value, "numbers"):
+            found[name] = value.name
+            found |= {key: float(number) for key, number in value.numbers.items()}
+        elif hasattr(value, "shape"):
+            small = np.size(value) <= 16
+            found[name] = np.asarray(value).tolist() if small else f"array of shape {value.shape}"
+        elif isinstance(value, str | int | float | bool) or value is None:
+            found[name] = value
+    return found

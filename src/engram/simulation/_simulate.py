@@ -1,0 +1,260 @@
+"""simulate: choose a space, run in compiled segments, label what was recorded."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+
+from engram._checks import InputError, check_finite, read_array
+from engram._precision import in_double
+from engram._types import ArrayLike
+from engram.dynamics import (
+    AbstractDynamics,
+    AbstractStepwise,
+    Carry,
+    GradientFlow,
+    PracticalDescent,
+    Status,
+    StochasticGradientFlow,
+    begin,
+    finish,
+    run,
+    segment,
+)
+from engram.memory import MemorySystem
+from engram.observables import Events, FlowRecord, Record, events_of_series, make_record
+from engram.particles import ParticleSystem
+from engram.problem import Problem
+from engram.simulation._dataset import label
+from engram.simulation._space import choose_space
+from engram.simulation._stop import make_stop
+from engram.simulation._when import choose_steps
+
+_POINTS = 64  # records per compiled segment
+_SECONDS = 0.2  # how long a segment may take, so that Ctrl-C and progress are prompt
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run; `partial` holds the dataset of what was recorded until then."""
+
+    def __init__(self, partial: xr.Dataset):
+        super().__init__("interrupted; `.partial` holds what was recorded")
+        self.partial = partial
+
+
+@in_double
+def simulate(
+    problem: Problem,
+    dynamics: AbstractDynamics,
+    *,
+    start: ArrayLike | None = None,
+    record: Sequence[str] = ("loss", "error", "margins"),
+    space: str = "auto",
+    key: PRNGKeyArray | int | None = None,
+    at: ArrayLike | None = None,
+    every: int | None = None,
+    points: int | None = None,
+    stop: Any = None,
+    events: bool = True,
+    spike_factor: float = 1.1,
+    progress: Callable[[int, int], None] | None = None,
+) -> xr.Dataset:
+    r"""Run a dynamics on a problem and return what was recorded, labelled.
+
+    Args:
+        problem: What is to be remembered.
+        dynamics: How W moves: `GradientDescent`, `GradientFlow`, `StochasticGradientDescent`,
+            `StochasticGradientFlow` or `PracticalDescent`.
+        start: $W_0$, shape (d, d); zero by default.
+        record: Names of observables; `engram.observables.OBSERVABLES` lists them.
+        space: "weights" moves W, "particles" its N x M scores; "auto" picks the cheaper. The
+            answer is the same.
+        key: A JAX key or a seed, for dynamics that draw random numbers.
+        at: The steps to record, increasing. By default every step up to 10,000 steps, beyond that
+            200 on a logarithmic scale. Flows record at their own `times`.
+        every: Record every so many steps, and the last.
+        points: Record about this many steps, evenly on a logarithmic scale.
+        stop: End early: "perfect" at the first step without error, or {"loss": 1e-3} at the first
+            with a loss of at most that (likewise "error", "grad_norm").
+        events: Look at every step for perfect accuracy, spikes and forgetting.
+        spike_factor: How far above its running minimum the loss must be in a spike.
+        progress: Called with the steps done and the steps in all.
+
+    Returns:
+        A dataset with the dimension `step` (or `time` for flows), and `token`, `class`, `row`, `col` as
+        needed; the last weights as `final_weights`; the events as variables, NaN where they did
+        not happen; how the run ended in the attributes `status` and `stopped_at`.
+
+    Raises:
+        Interrupted: On Ctrl-C, with the dataset so far in its `partial`.
+
+    Paper: Section 2.
+    """
+    if not isinstance(dynamics, AbstractDynamics):
+        raise InputError(
+            f"`dynamics` must be one of engram's dynamics, got {dynamics!r}. "
+            "Try `engram.GradientDescent(learning_rate=1.0, steps=100)`."
+        )
+    if dynamics.needs_key and key is None:
+        raise InputError(
+            f"`{type(dynamics).__name__}` draws random numbers: pass `key`, a JAX key or a seed."
+        )
+    key = jax.random.key(key) if isinstance(key, int | np.integer) else key
+    W0 = _read_start(problem, start, dynamics)
+    chosen = choose_space(problem, dynamics, space)
+    layer_norm = isinstance(dynamics, PracticalDescent) and dynamics.layer_norm
+    isotropic = isinstance(dynamics, StochasticGradientFlow) and dynamics.is_isotropic
+    if chosen == "weights":
+        system, state = MemorySystem(problem, layer_norm=layer_norm), jnp.asarray(W0)
+    else:
+        system = ParticleSystem(problem)
+        state = system.start(jnp.asarray(W0), shaken=isotropic)
+    noted = make_record(record, problem, W0)
+    about = {"problem": problem, "dynamics": dynamics, "space": chosen, "start": W0}
+    if isinstance(dynamics, GradientFlow):
+        if any(option is not None for option in (at, every, points, stop)):
+            raise InputError(
+                "`at`, `every`, `points` and `stop` count steps, and a flow has none. Give the flow "
+                "its `times`."
+            )
+        return _flow(system, dynamics, state, noted, events, about)
+    if isinstance(dynamics, StochasticGradientFlow) and at is None and not (every or points):
+        at = np.unique(dynamics.record_steps)
+    assert isinstance(dynamics, AbstractStepwise)
+    steps = choose_steps(dynamics.num_steps, at, every, points)
+    fold = Events(np.asarray(spike_factor, float)) if events else None
+    condition = make_stop(stop, system)
+    return _steps(system, dynamics, state, noted, fold, condition, key, steps, progress, about)
+
+
+def _read_start(problem: Problem, start: Any, dynamics: AbstractDynamics) -> np.ndarray:
+    d = problem.dim
+    if start is None:
+        start = np.zeros((d, d))
+    W = read_array("start", start)
+    if W.shape != (d, d) or W.dtype.kind not in "fiu":
+        raise InputError(
+            f"`start` must be the weights W_0, shape (d, d) = ({d}, {d}), got {W.dtype} of shape "
+            f"{W.shape}. Scores become weights with `particles.scores_to_weights`."
+        )
+    W = W.astype(np.float64)
+    check_finite("start", W)
+    if isinstance(dynamics, PracticalDescent) and dynamics.layer_norm:
+        lengths = np.linalg.norm(problem.inputs @ W.T, axis=1)
+        if (lengths == 0).any():
+            raise InputError(
+                f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token "
+                f"{int(np.argmin(lengths))}. Start from small random weights."
+            )
+    return W
+
+
+@eqx.filter_jit
+def _begin(system: Any, dynamics: Any, state: Any, fold: Any) -> Carry:
+    return begin(system, dynamics, state, fold)
+
+
+@eqx.filter_jit
+def _segment(system, dynamics, carry, at, record, fold, stop, key):
+    return segment(system, dynamics, carry, at, record, fold=fold, stop=stop, key=key)
+
+
+@eqx.filter_jit
+def _finish(system: Any, dynamics: Any, carry: Carry, fold: Any, start: Any) -> Any:
+    state = dynamics.state_of(carry.inner)
+    return finish(system, dynamics, carry, fold), _weights(system, state, start)
+
+
+@eqx.filter_jit
+def _run_flow(system: Any, flow: Any, state: Any, record: Any, start: Any) -> Any:
+    path = run(system, flow, state, at=jnp.asarray(flow.times), record=record)
+    return path, _weights(system, path.final, start)
+
+
+def _weights(system: Any, state: Any, start: Any) -> Any:
+    return system.weights(state, start) if isinstance(system, ParticleSystem) else state
+
+
+def _flow(system, flow, state, noted: Record, events: bool, about) -> xr.Dataset:
+    names = noted.names
+    if events:  # they are read off the recorded series
+        names = tuple(dict.fromkeys((*names, "loss", "error", "margins")))
+    record = FlowRecord(names, system, noted.start, noted.direction)
+    path, final = jax.device_get(_run_flow(system, flow, state, record, noted.start))
+    reached = int(path.num_recorded)
+    records = {name: values[:reached] for name, values in path.records.items()}
+    found = None
+    if events and reached:
+        found = events_of_series(records["loss"], records["error"], records["margins"])
+    return label(
+        times=np.asarray(flow.times)[:reached],
+        steps=None,
+        records={name: records[name] for name in noted.names},
+        found=jax.device_get(found),
+        final=final,
+        status=Status(int(path.status)),
+        stopped_at=float(path.stopped_at),
+        num_steps=int(path.num_steps),
+        **about,
+    )
+
+
+def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> xr.Dataset:
+    carry = _begin(system, dynamics, state, fold)
+    size = min(_POINTS, len(steps))
+    rows: list[Any] = []
+    position, limit, measured = 0, 1_000, False
+    status = Status.RUNNING
+    try:
+        while position < len(steps) and status == Status.RUNNING:
+            horizon = int(carry.index) + limit
+            wanted = steps[position : position + size]
+            wanted = wanted[wanted <= horizon]
+            until = np.full(size, wanted[-1] if len(wanted) else horizon)
+            until[: len(wanted)] = wanted
+            began = time.perf_counter()
+            carry, records, reached = _segment(
+                system, dynamics, carry, until, noted, fold, stop, key
+            )
+            kept = int(np.asarray(reached)[: len(wanted)].sum())
+            rows.append(jax.tree.map(lambda x, kept=kept: np.asarray(x[:kept]), records))
+            took = time.perf_counter() - began
+            if measured:  # the first segment also compiles
+                limit = int(np.clip(limit * _SECONDS / max(took, 1e-6), 64, 2**40))
+            measured = True
+            position += len(wanted)
+            status = Status(int(carry.status))
+            if progress is not None:
+                progress(int(carry.index), int(steps[-1]))
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    if status == Status.RUNNING:
+        status = Status.COMPLETED
+    found, final = jax.device_get(_finish(system, dynamics, carry, fold, noted.start))
+    if rows:
+        records = jax.tree.map(lambda *parts: np.concatenate(parts), *rows)
+    else:
+        records = {name: np.zeros(0) for name in noted.names} if not noted.names else {}
+    count = len(next(iter(records.values()))) if records else 0
+    if not noted.names:
+        count = int((steps <= int(carry.index)).sum())
+    dataset = label(
+        times=dynamics.time_at(steps[:count]),
+        steps=None if isinstance(dynamics, StochasticGradientFlow) else steps[:count],
+        records=records,
+        found=found,
+        final=final,
+        status=status,
+        stopped_at=int(carry.index),
+        num_steps=int(carry.index),
+        **about,
+    )
+    if status == Status.INTERRUPTED:
+        raise Interrupted(dataset)
+    return dataset

@@ -1,0 +1,41 @@
+"""Weights or particles: the same answer, at different cost."""
+
+from typing import Any
+
+from engram._checks import InputError, check_choice
+from engram.dynamics import PracticalDescent, StochasticGradientFlow
+from engram.problem import Problem
+
+
+def choose_space(problem: Problem, dynamics: Any, space: str) -> str:
+    """Which space to run in; refuses particles for dynamics that act on the entries of W."""
+    check_choice("space", space, ("auto", "weights", "particles"))
+    reason = _needs_weights(dynamics)
+    if reason is None:
+        return _cheaper(problem, dynamics) if space == "auto" else space
+    if space == "particles":
+        raise InputError(f"`space` = 'particles' is impossible here: {reason} Use 'weights'.")
+    return "weights"
+
+
+def _needs_weights(dynamics: Any) -> str | None:
+    if not isinstance(dynamics, PracticalDescent):
+        return None
+    if dynamics.layer_norm:
+        return "layer norm divides by the length of W e_x, which the scores do not tell."
+    if not dynamics.optimizer.is_linear:
+        return (
+            f"{dynamics.optimizer.name} acts on the entries of W, not linearly on gradients, so the "
+            "scores alone do not tell the next scores."
+        )
+    return None
+
+
+def _cheaper(problem: Problem, dynamics: Any) -> str:
+    N, M, d = problem.num_inputs, problem.num_outputs, problem.dim
+    if isinstance(dynamics, StochasticGradientFlow) and dynamics.is_isotropic:
+        return "weights"  # the noise is drawn for W anyway
+    # Multiplications of one gradient: scores and back, against two Gram matrices.
+    weights = 2 * (N * M * d + min(N, M) * d * d)
+    particles = N * N * M + N * M * M
+    return "particles" if particles < weights else "weights"
