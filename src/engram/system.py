@@ -39,5 +39,9 @@ class AbstractSystem(eqx.Module):
         """The length of a gradient, measured in the weights whatever the state is."""
 
     @abc.abstractmethod
+    def speed(self, direction: PyTree) -> Float[Array, ""]:
+        """How fast what one sees of the state moves along a gradient: zero at a minimiser."""
+
+    @abc.abstractmethod
     def lift(self, change: Weights) -> Any:
         """A change of the weights, as a change of the state."""

@@ -51,6 +51,80 @@ def reproduce(
 
 
 @app.command()
+def simulate(
+    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml]", help="A TOML spec; options override it.")] = None,
+    tokens: Annotated[str | None, typer.Option(help="two, orthonormal, one_hot, sphere, gaussian or file.", rich_help_panel="Problem")] = None,
+    correlation: Annotated[float | None, typer.Option(help="Of two tokens' embeddings.", rich_help_panel="Problem")] = None,
+    p1: Annotated[float | None, typer.Option(help="Frequency of the first of two tokens.", rich_help_panel="Problem")] = None,
+    num_tokens: Annotated[int | None, typer.Option("--num-tokens", "-N", help="Input tokens N.", rich_help_panel="Problem")] = None,
+    num_classes: Annotated[int | None, typer.Option("--num-classes", "-M", help="Output tokens M.", rich_help_panel="Problem")] = None,
+    dim: Annotated[int | None, typer.Option("--dim", "-d", help="Dimension d.", rich_help_panel="Problem")] = None,
+    exponent: Annotated[float | None, typer.Option(help="Zipf exponent of the frequencies.", rich_help_panel="Problem")] = None,
+    problem_file: Annotated[Path | None, typer.Option(help="A problem saved as .npz or .nc.", rich_help_panel="Problem")] = None,
+    dynamics: Annotated[str | None, typer.Option(help="gd, flow, sgd, sgf, momentum, nesterov, normalised, adam, adamw, rmsprop, sign or muon.", rich_help_panel="Dynamics")] = None,
+    learning_rate: Annotated[float | None, typer.Option("--learning-rate", "-r", help="Learning rate eta.", rich_help_panel="Dynamics")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", "-t", help="Updates.", rich_help_panel="Dynamics")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Random batches of this size.", rich_help_panel="Dynamics")] = None,
+    end: Annotated[float | None, typer.Option(help="End time of a flow.", rich_help_panel="Dynamics")] = None,
+    spacing: Annotated[str | None, typer.Option(help="linear or log: a flow's recorded times.", rich_help_panel="Dynamics")] = None,
+    noise_scale: Annotated[float | None, typer.Option(help="Isotropic noise on W (sgf).", rich_help_panel="Dynamics")] = None,
+    momentum: Annotated[float | None, typer.Option(help="beta of momentum, nesterov, muon.", rich_help_panel="Dynamics")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Weight decay.", rich_help_panel="Dynamics")] = None,
+    record: Annotated[list[str] | None, typer.Option(help="Observable to record; repeat for more.", rich_help_panel="Run")] = None,
+    space: Annotated[str | None, typer.Option(help="auto, weights, particles or margins.", rich_help_panel="Run")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the problem, the start and the noise.", rich_help_panel="Run")] = None,
+    start_scale: Annotated[float | None, typer.Option(help="Random start of this scale; 0 is W = 0.", rich_help_panel="Run")] = None,
+    every: Annotated[int | None, typer.Option(help="Record every so many steps.", rich_help_panel="Run")] = None,
+    points: Annotated[int | None, typer.Option(help="Record about so many steps, log-spaced.", rich_help_panel="Run")] = None,
+    stop: Annotated[str | None, typer.Option(help="'perfect' ends at the first step without error.", rich_help_panel="Run")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the dataset, FILE.nc.", rich_help_panel="Output")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it, FILE.png, .pdf or .svg.", rich_help_panel="Output")] = None,
+) -> None:  # fmt: skip
+    """Run one dynamics on one problem: five gradient dynamics, any optimizer, any start.
+
+    Without a spec or options: two tokens of correlation 0.95, p1 = 0.75, descent at learning rate 10
+    for 34 steps, the loss spike of the paper's Figure 2.
+    """
+    from engram.cli import _simulate
+
+    if (
+        spec is None
+        and dynamics is None
+        and learning_rate is None
+        and steps is None
+        and end is None
+    ):
+        dynamics, learning_rate, steps = "gd", 10.0, 34
+    problem: dict[str, object] = {
+        "family": "file" if problem_file else tokens, "correlation": correlation, "p1": p1,
+        "num_tokens": num_tokens, "num_classes": num_classes, "dim": dim, "exponent": exponent,
+        "path": str(problem_file) if problem_file else None, "seed": seed,
+    }  # fmt: skip
+    if spec is None and tokens in (None, "two") and not problem_file:
+        problem["correlation"] = 0.95 if correlation is None else correlation
+        problem["p1"] = 0.75 if p1 is None else p1
+    tables = {
+        "problem": problem,
+        "dynamics": {
+            "kind": dynamics, "learning_rate": learning_rate, "steps": steps,
+            "batch_size": batch_size, "end": end, "spacing": spacing, "noise_scale": noise_scale,
+            "momentum": momentum, "weight_decay": weight_decay,
+        },
+        "run": {
+            "record": record or None, "space": space, "seed": seed, "start_scale": start_scale,
+            "every": every, "points": points, "stop": stop,
+        },
+    }  # fmt: skip
+    given = {
+        table: {name: value for name, value in values.items() if value is not None}
+        for table, values in tables.items()
+    }
+    _simulate.simulate(
+        spec, {table: values for table, values in given.items() if values}, out, plot
+    )
+
+
+@app.command()
 def bench(
     works: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Which works; default all.")

@@ -43,5 +43,8 @@ class MemorySystem(AbstractSystem):
     def norm(self, direction: Weights) -> Float[Array, ""]:
         return jnp.sqrt(jnp.sum(direction * direction))
 
+    def speed(self, direction: Weights) -> Float[Array, ""]:
+        return self.norm(direction)
+
     def lift(self, change: Weights) -> Weights:
         return change

@@ -10,13 +10,13 @@ from jaxtyping import Bool, Float, Int, PyTree
 from engram._types import Array
 from engram.dynamics import AbstractFold
 from engram.memory import MemorySystem, error_rate, margins
-from engram.particles import ParticleSystem
+from engram.particles import MarginSystem, ParticleSystem
 from engram.particles import error_rate as particle_error
 from engram.particles import margins as particle_margins
 from engram.system import AbstractSystem
 
 NEVER = -1  # inside the fold only: results say "not reached" by NaN
-_KEPT = 16  # spikes kept in detail; all of them are counted
+_KEPT = 8  # spikes kept in detail; all of them are counted
 
 
 class Found(eqx.Module):
@@ -115,6 +115,8 @@ def _measure(system: AbstractSystem, state: PyTree) -> tuple[Array, Array, Array
     if isinstance(system, ParticleSystem):
         problem, w = system.problem, state.scores
         return system.loss(state), particle_error(problem, w), particle_margins(problem, w)
+    if isinstance(system, MarginSystem):
+        return system.loss(state), system.error(state), state.margins
     assert isinstance(system, MemorySystem)
     options = {"layer_norm": True} if system.layer_norm else {}
     problem = system.problem

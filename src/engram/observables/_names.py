@@ -13,7 +13,7 @@ from engram import memory, particles
 from engram._checks import InputError
 from engram._types import Array
 from engram.memory import MemorySystem
-from engram.particles import ParticleSystem
+from engram.particles import MarginSystem, ParticleSystem
 from engram.special import largest_eigenpairs
 
 
@@ -37,15 +37,18 @@ class View(eqx.Module):
 
     @property
     def weights(self) -> Array:
-        if isinstance(self.system, ParticleSystem):
-            return self.system.weights(self.state, self.start)
-        return self.state
+        if isinstance(self.system, MemorySystem):
+            return self.state
+        return self.system.weights(self.state, self.start)
 
     def read(self, name: str) -> Array:
         """A quantity that `memory` and `particles` both have, from the account of this space."""
         if isinstance(self.system, ParticleSystem):
             return getattr(particles, name)(self.problem, self.state.scores)
-        assert isinstance(self.system, MemorySystem)
+        if isinstance(self.system, MarginSystem):
+            if name in ("margins", "error_rate"):
+                return self.state.margins if name == "margins" else self.system.error(self.state)
+            return getattr(memory, name)(self.problem, self.weights)
         options = {"layer_norm": True} if self.system.layer_norm else {}
         return getattr(memory, name)(self.problem, self.state, **options)
 
@@ -67,7 +70,11 @@ def _scores(view: View) -> Array:
 
 
 def _grad_norm(view: View) -> Array:
-    return view.system.norm(view.system.grad(view.state))
+    g = view.system.grad(view.state)
+    if not isinstance(view.system, MemorySystem):
+        # Formed once per record: the particles' own norm is exact only to the root of the rounding.
+        g = view.system.weights(g, jnp.zeros(()))
+    return jnp.linalg.norm(g)
 
 
 def _stability(view: View) -> Array:

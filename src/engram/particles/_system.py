@@ -79,6 +79,10 @@ class ParticleSystem(AbstractSystem):
         # |sum c u e^T|^2 = <c, alpha c Gamma>; below zero it is rounding.
         return jnp.sqrt(jnp.maximum((direction.scores * direction.coefficients).sum(), 0.0))
 
+    def speed(self, direction: ParticleState) -> Float[Array, ""]:
+        # Not the coefficients: with more tokens than dimensions they never come to rest.
+        return jnp.sqrt(jnp.square(direction.scores).sum())
+
     def lift(self, change: Weights) -> ParticleState:
         moved = self.start(change)
         zero = jnp.zeros_like(moved.scores)

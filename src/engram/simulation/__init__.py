@@ -1,6 +1,7 @@
 """One call from a problem and a dynamics to a labelled dataset."""
 
 from engram.simulation._compare import compare as compare
+from engram.simulation._simulate import Interrupted as Interrupted
 from engram.simulation._simulate import simulate as simulate
 from engram.simulation._space import choose_space as choose_space
 from engram.simulation._when import log_spaced as log_spaced

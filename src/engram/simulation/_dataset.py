@@ -1,6 +1,7 @@
 """Labels: from arrays to an xarray Dataset that says what it is."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ def label(
     steps: Any,
     records: dict[str, Any],
     found: Any,
+    num_events: int,
+    clock: Callable[[Any], Any] | None,
     final: Any,
     status: Status,
     stopped_at: float,
@@ -60,9 +63,9 @@ def label(
         attrs = {"long_name": about.meaning, "symbol": about.symbol}
         variables[name] = ((along, *about.axes), np.asarray(values), attrs)
     if found is not None:
-        last = len(np.asarray(times)) - 1 if steps is None else int(stopped_at)
+        last = num_events - 1
         for name, (axes, value) in describe_events(found, last).items():
-            value = _at_times(name, value, times) if steps is None else value
+            value = value if clock is None else _at_times(name, value, clock)
             variables[name] = (axes, value, {"long_name": _EVENTS[name]})
     variables["start_weights"] = (
         ("row", "col"),
@@ -86,13 +89,13 @@ def label(
     )
 
 
-def _at_times(name: str, value: Any, times: Any) -> Any:
-    """For flows, events are counted in records: turn those counts into times."""
+def _at_times(name: str, value: Any, clock: Callable[[Any], Any]) -> Any:
+    """For flows, events are counted in records or solver steps: turn those counts into times."""
     if name.startswith("num_") or name == "spike_height":
         return value
     index = np.asarray(value, float)
     known = np.isfinite(index)
-    return np.where(known, np.asarray(times)[np.where(known, index, 0).astype(int)], np.nan)
+    return np.where(known, clock(np.where(known, index, 0).astype(int)), np.nan)
 
 
 def settings_of(dynamics: Any) -> dict[str, Any]:

@@ -27,9 +27,10 @@ from engram.dynamics import (
     run,
     segment,
 )
+from engram.dynamics._flow import EXPLICIT_STEPS
 from engram.memory import MemorySystem
 from engram.observables import Events, FlowRecord, Record, events_of_series, make_record
-from engram.particles import ParticleSystem
+from engram.particles import MarginSystem, ParticleSystem
 from engram.problem import Problem
 from engram.simulation._dataset import label
 from engram.simulation._space import choose_space
@@ -73,8 +74,8 @@ def simulate(
             `StochasticGradientFlow` or `PracticalDescent`.
         start: $W_0$, shape (d, d); zero by default.
         record: Names of observables; `engram.observables.OBSERVABLES` lists them.
-        space: "weights" moves W, "particles" its N x M scores; "auto" picks the cheaper. The
-            answer is the same.
+        space: "weights" moves W, "particles" its N x M scores, "margins" (two classes only) the N
+            margins; "auto" picks the cheapest. The answer is the same.
         key: A JAX key or a seed, for dynamics that draw random numbers.
         at: The steps to record, increasing. By default every step up to 10,000 steps, beyond that
             200 on a logarithmic scale. Flows record at their own `times`.
@@ -112,6 +113,9 @@ def simulate(
     isotropic = isinstance(dynamics, StochasticGradientFlow) and dynamics.is_isotropic
     if chosen == "weights":
         system, state = MemorySystem(problem, layer_norm=layer_norm), jnp.asarray(W0)
+    elif chosen == "margins":
+        system = MarginSystem(problem)
+        state = system.start(jnp.asarray(W0))
     else:
         system = ParticleSystem(problem)
         state = system.start(jnp.asarray(W0), shaken=isotropic)
@@ -178,7 +182,19 @@ def _run_flow(system: Any, flow: Any, state: Any, record: Any, start: Any) -> An
 
 
 def _weights(system: Any, state: Any, start: Any) -> Any:
-    return system.weights(state, start) if isinstance(system, ParticleSystem) else state
+    return state if isinstance(system, MemorySystem) else system.weights(state, start)
+
+
+def _attempts(flow: GradientFlow) -> list[GradientFlow]:
+    """The solvers to try, so that the second compiles only if the first gets stuck."""
+    if flow.solver != "auto":
+        return [flow]
+    options: Any = {"times": flow.times, "rtol": flow.rtol, "atol": flow.atol}
+    few = min(EXPLICIT_STEPS, flow.max_steps)
+    return [
+        GradientFlow(**options, solver="explicit", max_steps=few),
+        GradientFlow(**options, solver="implicit", max_steps=flow.max_steps),
+    ]
 
 
 def _flow(system, flow, state, noted: Record, events: bool, about) -> xr.Dataset:
@@ -186,7 +202,10 @@ def _flow(system, flow, state, noted: Record, events: bool, about) -> xr.Dataset
     if events:  # they are read off the recorded series
         names = tuple(dict.fromkeys((*names, "loss", "error", "margins")))
     record = FlowRecord(names, system, noted.start, noted.direction)
-    path, final = jax.device_get(_run_flow(system, flow, state, record, noted.start))
+    first, *others = _attempts(flow)
+    path, final = jax.device_get(_run_flow(system, first, state, record, noted.start))
+    if path.status == Status.STEP_LIMIT and others:
+        path, final = jax.device_get(_run_flow(system, others[0], state, record, noted.start))
     reached = int(path.num_recorded)
     records = {name: values[:reached] for name, values in path.records.items()}
     found = None
@@ -197,6 +216,8 @@ def _flow(system, flow, state, noted: Record, events: bool, about) -> xr.Dataset
         steps=None,
         records={name: records[name] for name in noted.names},
         found=jax.device_get(found),
+        num_events=reached,
+        clock=lambda index: np.asarray(flow.times)[index],
         final=final,
         status=Status(int(path.status)),
         stopped_at=float(path.stopped_at),
@@ -206,6 +227,7 @@ def _flow(system, flow, state, noted: Record, events: bool, about) -> xr.Dataset
 
 
 def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> xr.Dataset:
+    is_flow = isinstance(dynamics, StochasticGradientFlow)
     carry = _begin(system, dynamics, state, fold)
     size = min(_POINTS, len(steps))
     rows: list[Any] = []
@@ -246,9 +268,11 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
         count = int((steps <= int(carry.index)).sum())
     dataset = label(
         times=dynamics.time_at(steps[:count]),
-        steps=None if isinstance(dynamics, StochasticGradientFlow) else steps[:count],
+        steps=None if is_flow else steps[:count],
         records=records,
         found=found,
+        num_events=int(carry.index) + 1,
+        clock=dynamics.time_at if is_flow else None,
         final=final,
         status=status,
         stopped_at=int(carry.index),

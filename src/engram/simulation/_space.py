@@ -9,12 +9,12 @@ from engram.problem import Problem
 
 def choose_space(problem: Problem, dynamics: Any, space: str) -> str:
     """Which space to run in; refuses particles for dynamics that act on the entries of W."""
-    check_choice("space", space, ("auto", "weights", "particles"))
+    check_choice("space", space, ("auto", "weights", "particles", "margins"))
     reason = _needs_weights(dynamics)
     if reason is None:
         return _cheaper(problem, dynamics) if space == "auto" else space
-    if space == "particles":
-        raise InputError(f"`space` = 'particles' is impossible here: {reason} Use 'weights'.")
+    if space in ("particles", "margins"):
+        raise InputError(f"`space` = {space!r} is impossible here: {reason} Use 'weights'.")
     return "weights"
 
 
@@ -35,7 +35,9 @@ def _cheaper(problem: Problem, dynamics: Any) -> str:
     N, M, d = problem.num_inputs, problem.num_outputs, problem.dim
     if isinstance(dynamics, StochasticGradientFlow) and dynamics.is_isotropic:
         return "weights"  # the noise is drawn for W anyway
-    # Multiplications of one gradient: scores and back, against two Gram matrices.
+    # Multiplications of one gradient: scores and back, against two Gram matrices, against one.
     weights = 2 * (N * M * d + min(N, M) * d * d)
     particles = N * N * M + N * M * M
+    if M == 2 and not problem.is_noisy and weights >= N * N:
+        return "margins"
     return "particles" if particles < weights else "weights"

@@ -1,0 +1,105 @@
+"""A picture of one run: loss and error, margins, and the plane of the weights when it is exact."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import SymmetricalLogLocator
+
+from engram import memory
+from engram.problem import Problem
+
+# Okabe and Ito's palette: distinct also for colour-blind readers.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000"]
+
+
+def draw_run(run: xr.Dataset, problem: Problem, title: str) -> Figure:
+    """Draw what was recorded of a run: whichever of loss, error, margins and weights there is."""
+    along = "step" if "step" in run.dims else "time"
+    panels = [name for name in ("loss", "margins") if name in run]
+    plane = "weights" in run and problem.dim == 2 and problem.num_outputs == 2
+    count = max(1, len(panels) + plane)
+    figure, axes = plt.subplots(
+        1, count, figsize=(3.6 * count, 3.1), layout="constrained", squeeze=False
+    )
+    for place, name in zip(axes[0], panels, strict=False):
+        (_draw_loss if name == "loss" else _draw_margins)(place, run, along)
+        place.set_xlabel("step $t$" if along == "step" else "time $t$")
+        if _spans_decades(run[along].values):
+            place.set_xscale("symlog", linthresh=1)
+            place.set_xlim(0, float(run[along][-1]))
+            ticks = SymmetricalLogLocator(base=10, linthresh=1)
+            ticks.set_params(numticks=5)
+            place.xaxis.set_major_locator(ticks)
+    if plane:
+        _draw_plane(axes[0][-1], run, problem)
+    if not panels and not plane:
+        axes[0][0].text(0.5, 0.5, "nothing recorded that this picture shows", ha="center")
+        axes[0][0].set_axis_off()
+    figure.suptitle(title, fontsize=9)
+    return figure
+
+
+def _spans_decades(values: np.ndarray) -> bool:
+    """Whether points lie evenly on a logarithmic scale rather than a linear one."""
+    if len(values) < 3 or values[-1] <= 0:
+        return False
+    return bool(np.median(values) < values[-1] / 20)
+
+
+def _draw_loss(axes: Axes, run: xr.Dataset, along: str) -> None:
+    t = run[along].values
+    axes.plot(t, run.loss, color=COLOURS[0], lw=1.4, label="loss")
+    axes.set_ylabel("loss $L(W_t)$", color=COLOURS[0])
+    if (run.loss > 0).all():
+        axes.set_yscale("log")
+    axes.spines["top"].set_visible(False)
+    if "spike_step" in run and run.sizes.get("spike", 0) and along == "step":
+        steps = run.spike_step.values.astype(int)
+        shown = np.isin(run.step.values, steps)
+        axes.plot(t[shown], run.loss.values[shown], "v", color="0.2", ms=4, label="spike")
+        axes.legend(frameon=False, fontsize=7)
+    if "error" in run:
+        right = axes.twinx()
+        right.step(t, run.error, where="post", color=COLOURS[1], lw=1, alpha=0.8)
+        right.set_ylabel("error $L_{01}(W_t)$", color=COLOURS[1])
+        right.set_ylim(-0.02, 1.02)
+        right.spines["top"].set_visible(False)
+
+
+def _draw_margins(axes: Axes, run: xr.Dataset, along: str) -> None:
+    num = run.sizes["token"]
+    for token in range(num):
+        label = f"token {token + 1}" if num <= len(COLOURS) else None
+        colour = COLOURS[token % len(COLOURS)] if num <= len(COLOURS) else "0.4"
+        axes.plot(run[along], run.margins[:, token], color=colour, lw=1.2, label=label)
+    axes.axhline(0, color="0.6", lw=0.8, zorder=0)
+    axes.set_ylabel("margin $m_t(x)$")
+    axes.spines[["top", "right"]].set_visible(False)
+    if num <= len(COLOURS):
+        axes.legend(frameon=False, fontsize=7, ncols=2)
+
+
+def _draw_plane(axes: Axes, run: xr.Dataset, problem: Problem) -> None:
+    r"""The loss as a function of $\gamma = W^\top (u_1 - u_2)$, which is all that it depends on."""
+    u = np.asarray(problem.outputs[0] - problem.outputs[1])
+    path = np.einsum("i,tij->tj", u, run.weights.values)
+    low, high = path.min(axis=0), path.max(axis=0)
+    margin = 0.15 * np.maximum(high - low, 1.0)
+    x, y = (np.linspace(a, b, 80) for a, b in zip(low - margin, high + margin, strict=True))
+    grid = np.stack(np.meshgrid(x, y), axis=-1)
+    loss = np.array([[_plane_loss(problem, u, g) for g in row] for row in grid])
+    levels = np.geomspace(max(loss.min(), 1e-3), loss.max(), 14)
+    axes.contour(x, y, loss, levels=levels, cmap="viridis", linewidths=0.8)
+    axes.plot(*path.T, ".-", color=COLOURS[1], ms=3, lw=0.9)
+    axes.plot(*path[0], "o", color="black", ms=5)
+    axes.annotate("start", path[0], (4, 4), textcoords="offset points", fontsize=7)
+    axes.set(
+        xlabel=r"$\gamma_1$", ylabel=r"$\gamma_2$", title=r"$L$ over $\gamma = W^\top(u_1 - u_2)$"
+    )
+    axes.title.set_fontsize(8)
+
+
+def _plane_loss(problem: Problem, u: np.ndarray, gamma: np.ndarray) -> float:
+    return float(memory.loss(problem, np.outer(u / (u @ u), gamma)))

@@ -1,0 +1,11 @@
+"""Specifications as data: from TOML or options to problems, dynamics and runs, all faults at once."""
+
+from engram.specs._build import build_dynamics as build_dynamics
+from engram.specs._build import build_problem as build_problem
+from engram.specs._build import simulate_spec as simulate_spec
+from engram.specs._models import DynamicsSpec as DynamicsSpec
+from engram.specs._models import ProblemSpec as ProblemSpec
+from engram.specs._models import RunSpec as RunSpec
+from engram.specs._models import SimulationSpec as SimulationSpec
+from engram.specs._models import read_spec as read_spec
+from engram.specs._models import read_toml as read_toml

@@ -1,0 +1,98 @@
+"""From a spec to the objects it names, and to the run it describes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from engram import dynamics as D
+from engram import problem as P
+from engram.problem import Problem
+from engram.simulation import simulate
+from engram.specs._models import DynamicsSpec, ProblemSpec, SimulationSpec
+
+
+def build_problem(spec: ProblemSpec) -> Problem:
+    """The problem that a spec describes."""
+    if spec.family == "file":
+        return Problem.load(Path(str(spec.path)))
+    if spec.family == "two":
+        options: Any = {} if spec.dim is None else {"dim": spec.dim}
+        return P.two_tokens(_known(spec.correlation), _known(spec.p1), **options)
+    laws: Any = {"probs": spec.probs, "exponent": spec.exponent, "targets": spec.targets}
+    sizes = (_known(spec.num_tokens), _known(spec.num_classes))
+    if spec.family == "one_hot":
+        return P.one_hot(*sizes, **laws, key=spec.seed)
+    if spec.family == "orthonormal":
+        return P.orthonormal(*sizes, dim=spec.dim, **laws, key=spec.seed)
+    family = P.on_sphere if spec.family == "sphere" else P.gaussian
+    return family(spec.seed, *sizes, _known(spec.dim), **laws)
+
+
+def build_dynamics(spec: DynamicsSpec) -> D.AbstractDynamics:
+    """The dynamics that a spec describes."""
+    if spec.kind == "gd":
+        return D.GradientDescent(spec.learning_rate, _known(spec.steps))
+    if spec.kind == "sgd":
+        return D.StochasticGradientDescent(
+            spec.learning_rate, _known(spec.steps), _known(spec.batch_size)
+        )
+    if spec.kind in ("flow", "sgf"):
+        times = _times(spec)
+        if spec.kind == "flow":
+            return D.GradientFlow(times)
+        return D.StochasticGradientFlow(
+            times,
+            spec.learning_rate,
+            spec.batch_size,
+            noise_scale=spec.noise_scale,
+            time_step=spec.time_step,
+        )
+    make = getattr(D, spec.kind)
+    takes_momentum = spec.kind in ("momentum", "nesterov", "muon") and spec.momentum is not None
+    options = {"momentum": spec.momentum} if takes_momentum else {}
+    return D.PracticalDescent(
+        make(spec.learning_rate, **options),
+        _known(spec.steps),
+        spec.batch_size,
+        weight_decay=spec.weight_decay,
+        layer_norm=spec.layer_norm,
+    )
+
+
+def simulate_spec(
+    spec: SimulationSpec, progress: Callable[[int, int], None] | None = None
+) -> xr.Dataset:
+    """Run what a spec describes; the dataset carries the spec, so that it can be run again."""
+    problem = build_problem(spec.problem)
+    run = spec.run
+    start = None
+    if run.start_scale:
+        draws = np.random.default_rng(run.seed).standard_normal((problem.dim, problem.dim))
+        start = run.start_scale * draws / np.sqrt(problem.dim)
+    return simulate(
+        problem,
+        build_dynamics(spec.dynamics),
+        start=start,
+        record=tuple(run.record),
+        space=run.space,
+        key=run.seed,
+        every=run.every,
+        points=run.points,
+        stop=run.stop,
+        progress=progress,
+    )
+
+
+def _times(spec: DynamicsSpec) -> np.ndarray:
+    end = _known(spec.end)
+    if spec.spacing == "linear":
+        return np.linspace(0, end, spec.num_times)
+    return np.expm1(np.linspace(0, np.log1p(end), spec.num_times))
+
+
+def _known(value: Any) -> Any:
+    assert value is not None, "checked when the spec was read"
+    return value

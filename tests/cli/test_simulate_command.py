@@ -1,0 +1,106 @@
+"""`engram simulate` as it is typed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import xarray as xr
+
+import engram
+
+
+def run(*args, **options):
+    command = [sys.executable, "-m", "engram", "simulate", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def test_defaults_show_the_spike(tmp_path):
+    done = run("--out", tmp_path / "run.nc", "--plot", tmp_path / "run.png")
+    assert done.returncode == 0, done.stderr
+    assert "first at step 2, kept from step 15" in done.stdout
+    assert "1.34866 at most" in done.stdout
+    with xr.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as data:
+        direct = engram.simulate(engram.two_tokens(0.95, 0.75), engram.GradientDescent(10.0, 34))
+        np.testing.assert_array_equal(data.loss, direct.loss)
+        np.testing.assert_array_equal(data.problem_inputs, [[1, 0], [0.95, np.sqrt(0.05 * 1.95)]])
+    assert (tmp_path / "run.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_spec_file_and_options_over_it(tmp_path):
+    spec = tmp_path / "spec.toml"
+    spec.write_text(
+        '[problem]\nfamily = "sphere"\nnum_tokens = 5\nnum_classes = 5\ndim = 10\nseed = 1\n'
+        '[dynamics]\nkind = "sgd"\nlearning_rate = 1.0\nsteps = 30\nbatch_size = 4\n'
+        '[run]\nrecord = ["loss", "margins"]\nseed = 2\n'
+    )
+    done = run(spec, "--steps", "12", "--out", tmp_path / "a.nc")
+    assert done.returncode == 0, done.stderr
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as data:
+        assert data.sizes["step"] == 13
+        direct = engram.simulate(
+            engram.on_sphere(1, 5, 5, 10), engram.StochasticGradientDescent(1.0, 12, 4), key=2
+        )
+        np.testing.assert_array_equal(data.loss, direct.loss)
+
+
+def test_every_fault_of_a_spec_is_reported_at_once(tmp_path):
+    spec = tmp_path / "bad.toml"
+    spec.write_text(
+        '[problem]\nfamily = "two"\ncorrelation = 1.5\np1 = "x"\n'
+        '[dynamics]\nkind = "gdd"\nsteps = -3\n[run]\nrecord = ["los"]\nfoo = 1\n'
+    )
+    done = run(spec)
+    assert done.returncode == 2
+    for place in (
+        "6 faults",
+        "problem.correlation",
+        "problem.p1",
+        "dynamics.kind",
+        "dynamics.steps",
+        "run.record: unknown observable 'los'",
+        "run.foo: no such field",
+    ):
+        assert place in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unusable_input_is_one_line(tmp_path):
+    (tmp_path / "cut.toml").write_text("[problem\n")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "list.toml").write_text("problem = 3\n")
+    for args, message in (
+        ((tmp_path / "absent.toml",), "SPEC cannot be read"),
+        ((tmp_path / "cut.toml",), "SPEC is not TOML"),
+        ((tmp_path / "bytes.toml",), "SPEC cannot be read"),
+        ((tmp_path / "list.toml",), "problem"),
+        (("--dynamics", "sgd", "-r", "1", "-t", "5"), "needs batch_size"),
+        (("--out", tmp_path / "run.txt"), "`--out` must end in .nc"),
+        (("--problem-file", tmp_path / "absent.npz", "-r", "1", "-t", "3"), "is no file"),
+        (("--correlation", "2"), "problem.correlation"),
+    ):
+        done = run(*args)
+        assert done.returncode == 2, (args, done.stdout, done.stderr)
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_keeps_what_was_recorded_and_exits_130(tmp_path):
+    out = tmp_path / "long.nc"
+    command = [sys.executable, "-m", "engram", "simulate", "--out", str(out)]
+    command += ["-r", "1", "-t", "4000000000", "--points", "400"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(12)  # imports and compilation; then steps for a long time
+    assert process.poll() is None
+    began = time.monotonic()
+    os.kill(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=30)
+    took = time.monotonic() - began
+    assert process.returncode == 130, (stdout, stderr)
+    assert "Traceback" not in stderr
+    assert took < 5  # a second for the run itself, the rest to write the file
+    with xr.open_dataset(out, engine="h5netcdf") as data:
+        assert data.attrs["status"] == "interrupted"
+        assert data.sizes["step"] > 100

@@ -1,0 +1,360 @@
+"""The one call: what it records, when, how it ends, and how it says no."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import optax
+import pytest
+import xarray as xr
+
+import cases
+import engram
+from engram import dynamics as D
+from engram import memory
+from engram.simulation import _simulate
+from engram.simulation._when import choose_steps, log_spaced
+
+TWO = engram.two_tokens(0.95, 0.75)
+GD = engram.GradientDescent(10.0, 34)
+
+
+def test_the_dataset_is_labelled():
+    run = engram.simulate(TWO, GD, record=list(engram.observables.OBSERVABLES)[:-2] + ["weights"])
+    assert run.loss.dims == ("step",)
+    assert run.margins.dims == ("step", "token")
+    assert run.scores.dims == ("step", "token", "class")
+    assert run.weights.dims == ("step", "row", "col")
+    assert run.sizes["step"] == 35
+    np.testing.assert_allclose(run.time, 10.0 * run.step)
+    assert run.loss.attrs["long_name"]
+    assert json.loads(run.attrs["settings"]) == {"learning_rate": 10.0, "steps": 34}
+    for name, variable in run.data_vars.items():
+        assert variable.dtype.kind in "fi", name
+    for name in engram.observables.OBSERVABLES:
+        if name in run:
+            assert np.isfinite(run[name].values[1:]).all(), name
+
+
+@pytest.mark.parametrize("space", ["weights", "particles", "margins"])
+def test_observables_agree_with_the_library(space):
+    names = ("token_losses", "class_margins", "probabilities", "sharpness", "grad_norm", "weights")
+    names += ("loss", "error", "margins", "scores", "weight_norm", "singular_values", "alignment")
+    run = engram.simulate(TWO, GD, record=names, space=space, start=0.1 * np.ones((2, 2)))
+    W = run.weights.values[17]
+    for name, value in {
+        "loss": memory.loss(TWO, W),
+        "error": memory.error_rate(TWO, W),
+        "margins": memory.margins(TWO, W),
+        "scores": memory.scores(TWO, W),
+        "token_losses": memory.token_losses(TWO, W),
+        "class_margins": memory.class_margins(TWO, W),
+        "probabilities": memory.recall_probs(TWO, W),
+        "sharpness": memory.sharpness(TWO, W),
+        "grad_norm": np.linalg.norm(memory.grad(TWO, W)),
+        "weight_norm": np.linalg.norm(W),
+        "singular_values": np.linalg.svd(W)[1],
+    }.items():
+        np.testing.assert_allclose(run[name].values[17], value, rtol=1e-9, atol=1e-12)
+    # In closed form the max-margin direction is (u1 - u2) x (e1 - e2).
+    direction = np.outer(TWO.outputs[0] - TWO.outputs[1], TWO.inputs[0] - TWO.inputs[1])
+    cosine = np.vdot(W, direction) / np.linalg.norm(W) / np.linalg.norm(direction)
+    assert float(run.alignment[17]) == pytest.approx(cosine, abs=1e-7)
+
+
+def _events_by_hand(loss, error, margins, factor=1.1):
+    """The definitions, read slowly."""
+    perfect = error == 0
+    first = np.argmax(perfect) if perfect.any() else np.nan
+    wrong = np.flatnonzero(~perfect)
+    stays = wrong[-1] + 1 if len(wrong) else 0
+    spikes, lowest, open_ = [], np.inf, None
+    for t, value in enumerate(loss):
+        if value > factor * lowest:
+            if open_ is None:
+                open_ = [t, t, value / lowest, np.nan]
+                spikes.append(open_)
+            if value / lowest > open_[2]:
+                open_[1:3] = [t, value / lowest]
+        elif open_ is not None:
+            open_[3] = t
+            open_ = None
+        lowest = min(lowest, value)
+    right = margins > 0
+    lost = right[:-1] & ~right[1:]
+    rises = np.flatnonzero(np.diff(loss) > 0)
+    return {
+        "first_perfect": float(first),
+        "perfect_from": float(stays) if stays < len(loss) else np.nan,
+        "last_rise": float(rises[-1] + 1) if len(rises) else np.nan,
+        "num_spikes": len(spikes),
+        "spikes": np.array(spikes).reshape(-1, 4),
+        "num_forgotten": lost.sum(axis=0),
+    }
+
+
+@pytest.mark.parametrize("space", ["weights", "particles", "margins"])
+@pytest.mark.parametrize("rate", [1.0, 10.0, 100.0])
+def test_events_are_what_their_definitions_say(rate, space):
+    run = engram.simulate(TWO, engram.GradientDescent(rate, 200), space=space)
+    by_hand = _events_by_hand(run.loss.values, run.error.values, run.margins.values)
+    for name in ("first_perfect", "perfect_from", "last_rise", "num_spikes", "num_forgotten"):
+        np.testing.assert_array_equal(run[name], by_hand[name], err_msg=name)
+    kept = run.sizes["spike"]
+    found = np.stack([run.spike_start, run.spike_step, run.spike_height, run.spike_end], axis=1)
+    np.testing.assert_allclose(found, by_hand["spikes"][:kept], rtol=1e-12)
+
+
+def test_events_do_not_depend_on_what_is_recorded():
+    every = engram.simulate(TWO, engram.GradientDescent(10.0, 500))
+    sparse = engram.simulate(TWO, engram.GradientDescent(10.0, 500), points=5)
+    for name in ("first_perfect", "perfect_from", "num_spikes", "num_forgotten", "spike_height"):
+        np.testing.assert_array_equal(every[name], sparse[name])
+    assert sparse.sizes["step"] < 10
+
+
+def test_figure_2_events():
+    run = engram.simulate(TWO, GD)
+    assert float(run.first_perfect) == 2
+    assert float(run.perfect_from) == 15
+    assert int(run.spike_step[1]) == 5
+    slow = engram.simulate(TWO, engram.GradientDescent(1.0, 34))
+    assert np.isnan(slow.first_perfect)
+    assert np.isnan(slow.perfect_from), "not reached is not the horizon"
+
+
+def test_when_to_record():
+    assert choose_steps(5, None, None, None).tolist() == [0, 1, 2, 3, 4, 5]
+    assert choose_steps(10, None, 4, None).tolist() == [0, 4, 8, 10]
+    assert choose_steps(10, [2, 7], None, None).tolist() == [2, 7]
+    log = log_spaced(10**7, 200)
+    assert (log[0], log[-1]) == (0, 10**7)
+    assert 150 < len(log) <= 202
+    for at in ([3, 2], [-1, 2], [0, 11], [], [0.5]):
+        with pytest.raises(ValueError, match="`at` must"):
+            choose_steps(10, at, None, None)
+    with pytest.raises(ValueError, match="exclude each other"):
+        choose_steps(10, [1], 2, None)
+
+
+def test_sparse_records_are_those_of_the_full_path():
+    full = engram.simulate(TWO, engram.GradientDescent(3.0, 300))
+    for options in ({"every": 7}, {"points": 20}, {"at": [0, 8, 9, 63, 64, 65, 300]}):
+        part = engram.simulate(TWO, engram.GradientDescent(3.0, 300), **options)
+        np.testing.assert_array_equal(part.loss, full.loss.sel(step=part.step))
+
+
+@pytest.mark.slow
+def test_ten_million_steps_fit_in_a_gibibyte():
+    code = (
+        "import engram, resource\n"
+        "run = engram.simulate(engram.two_tokens(.5, .7), engram.GradientDescent(1., 10**7), points=200)\n"
+        "assert run.sizes['step'] > 150 and run.status == 'completed'\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert float(done.stdout) < 1.0
+
+
+def test_stopping_early():
+    run = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop="perfect")
+    assert run.attrs["status"] == "stopped"
+    assert run.attrs["stopped_at"] == 2
+    assert run.sizes["step"] == 3
+    run = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop={"loss": 0.1})
+    assert run.loss.values[-1] <= 0.1 < run.loss.values[:-1].min()
+    with pytest.raises(ValueError, match=r"`stop` must be 'perfect' or a bound"):
+        engram.simulate(TWO, GD, stop={"margins": 1.0})
+
+
+def test_what_is_not_finite_is_said_with_the_step():
+    problem = engram.Problem([[1e200, 0.0]], np.eye(2), [1.0], [0])
+    run = engram.simulate(problem, engram.GradientDescent(1e200, 20), space="weights")
+    assert run.attrs["status"] == "not finite"
+    assert run.attrs["stopped_at"] == 0
+    assert np.isfinite(run.final_weights).all()
+    assert run.sizes["step"] == 1
+
+
+def test_nothing_compiles_anew_when_only_numbers_change():
+    options = {"record": ("loss",), "space": "weights"}
+    engram.simulate(TWO, engram.GradientDescent(1.0, 50), **options)
+    before = (
+        _simulate._segment._cached._cache_size() if hasattr(_simulate._segment, "_cached") else None
+    )
+    with jax.log_compiles(False):
+        compiled = []
+        listener = lambda event, duration, **_: (
+            compiled.append(event) if "compile" in event else None
+        )
+        jax.monitoring.register_event_duration_secs_listener(listener)
+        try:
+            other = engram.two_tokens(-0.3, 0.6)
+            start = np.ones((2, 2))
+            engram.simulate(other, engram.GradientDescent(7.0, 50), start=start, **options)
+            seen = [event for event in compiled if "backend_compile" in event]
+        finally:
+            jax.monitoring.clear_event_listeners()
+    assert seen == [], before
+
+
+@pytest.mark.usefixtures("x64")
+def test_runs_can_be_mapped():
+    import jax.numpy as jnp
+
+    def final_loss(correlation, rate):
+        problem = engram.two_tokens(correlation, 0.75)
+        system = memory.MemorySystem(problem)
+        path = D.run(
+            system,
+            D.GradientDescent(rate, 30),
+            jnp.zeros((2, 2)),
+            at=jnp.asarray([0, 15, 30]),
+            record=lambda system, dynamics, carry: system.loss(dynamics.state_of(carry.inner)),
+        )
+        return path.records
+
+    alphas, rates = jnp.array([-0.5, 0.5, 0.95]), jnp.array([1.0, 10.0])
+    grid = jax.jit(jax.vmap(jax.vmap(final_loss, (None, 0)), (0, None)))(alphas, rates)
+    for i, alpha in enumerate(alphas):
+        for j, rate in enumerate(rates):
+            run = engram.simulate(
+                engram.two_tokens(float(alpha), 0.75),
+                engram.GradientDescent(float(rate), 30),
+                at=[0, 15, 30],
+            )
+            np.testing.assert_allclose(grid[i, j], run.loss, rtol=1e-9)
+
+
+def test_optimizers_by_name_run_and_are_refused_in_particles_when_they_must():
+    problem = cases.PROBLEMS["sphere, d > N"]
+    for make in (D.adam, D.adamw, D.rmsprop, D.sign, D.muon):
+        dynamics = engram.PracticalDescent(make(0.01), 30)
+        run = engram.simulate(problem, dynamics, record=("loss", "stability_gap"))
+        assert run.loss[-1] < run.loss[0]
+        with pytest.raises(
+            ValueError, match=r"'particles' is impossible here.*acts on the entries"
+        ):
+            engram.simulate(problem, dynamics, space="particles")
+    run = engram.simulate(problem, engram.PracticalDescent(optax.lion(0.01), 30))
+    assert run.loss[-1] < run.loss[0]
+    normed = engram.PracticalDescent(D.momentum(0.1), 30, layer_norm=True)
+    run = engram.simulate(problem, normed, start=np.eye(problem.dim))
+    assert run.loss[-1] < run.loss[0]
+    with pytest.raises(ValueError, match="layer norm divides"):
+        engram.simulate(problem, normed, start=np.eye(problem.dim), space="particles")
+    with pytest.raises(ValueError, match=r"W e_x = 0 for token 0.*small random"):
+        engram.simulate(problem, normed)
+
+
+def test_named_optimizers_are_optax_ones():
+    problem = cases.PROBLEMS["sphere, d > N"]
+    pairs = [
+        (D.adam(0.02), optax.adam(0.02)),
+        (D.momentum(0.1, 0.8), optax.sgd(0.1, 0.8)),
+        (D.nesterov(0.1, 0.8), optax.sgd(0.1, 0.8, nesterov=True)),
+        (D.sign(0.02), optax.sign_sgd(0.02)),
+        (D.rmsprop(0.02), optax.rmsprop(0.02)),
+    ]
+    for ours, theirs in pairs:
+        with jax.enable_x64(True):
+            W, state = np.zeros((8, 8)), theirs.init(np.zeros((8, 8)))
+            for _ in range(20):
+                moves, state = theirs.update(memory.grad(problem, W), state, W)
+                W = optax.apply_updates(W, moves)
+        run = engram.simulate(problem, engram.PracticalDescent(ours, 20))
+        np.testing.assert_allclose(run.final_weights, W, atol=1e-12)
+
+
+def test_stability_thresholds():
+    quadratic = engram.simulate(
+        TWO,
+        engram.PracticalDescent(D.momentum(0.5, 0.8), 5),
+        record=("stability_gap", "sharpness"),
+    )
+    np.testing.assert_allclose(
+        quadratic.stability_gap, 2 * 1.8 / 0.5 - quadratic.sharpness, rtol=1e-10
+    )
+    plain = engram.simulate(TWO, GD, record=("stability_gap", "sharpness"))
+    np.testing.assert_allclose(plain.stability_gap, 0.2 - plain.sharpness, atol=1e-10)
+
+
+def test_comparing_aligns_in_time():
+    found = engram.compare(
+        TWO,
+        {
+            "fast": engram.GradientDescent(1.0, 40),
+            "slow": engram.GradientDescent(0.01, 4000),
+            "flow": engram.GradientFlow([40.0]),
+            "short": engram.GradientDescent(1.0, 10),
+        },
+        num=9,
+    )
+    assert found.loss.dims == ("dynamics", "time")
+    np.testing.assert_allclose(found.time, np.linspace(0, 40, 9))
+    gap = np.abs(found.loss.sel(dynamics="slow") - found.loss.sel(dynamics="flow")).max()
+    assert gap < 5e-3  # first order in eta = 0.01
+    assert np.isnan(found.loss.sel(dynamics="short").values[-1])
+    assert found.run_time.sel(dynamics="fast").values.tolist() == found.time.values.tolist()
+    with pytest.raises(ValueError, match="must be a dictionary"):
+        engram.compare(TWO, [GD])  # pyright: ignore
+
+
+REFUSED = {
+    "no dynamics": (lambda: engram.simulate(TWO, "gd"), "`dynamics` must be one of engram's"),
+    "no key": (
+        lambda: engram.simulate(TWO, engram.StochasticGradientDescent(1.0, 5, 2)),
+        "draws random numbers: pass `key`",
+    ),
+    "start": (lambda: engram.simulate(TWO, GD, start=np.zeros(3)), r"`start` must be the weights"),
+    "nan": (lambda: engram.simulate(TWO, GD, start=[[np.nan, 0], [0, 0]]), "`start` must be finite"),
+    "record": (lambda: engram.simulate(TWO, GD, record=("los",)), r"got 'los'. Pick from those"),
+    "space": (lambda: engram.simulate(TWO, GD, space="here"), "`space` must be one of 'auto'"),
+    "steps of a flow": (
+        lambda: engram.simulate(TWO, engram.GradientFlow([1.0]), every=2),
+        "a flow has none",
+    ),
+    "rate": (lambda: engram.GradientDescent(-1.0, 5), "`learning_rate` must be finite and not neg"),
+    "nan rate": (lambda: engram.GradientDescent(float("nan"), 5), "must be finite"),
+    "rates": (lambda: engram.GradientDescent([1.0, 2.0], 5), r"got shape \(2,\) for 5 steps"),
+    "negative steps": (lambda: engram.GradientDescent(1.0, -5), "`steps` must be at least 0"),
+    "batch": (lambda: engram.StochasticGradientDescent(1.0, 5, 0), "`batch_size` must be at least 1"),
+    "batches": (
+        lambda: engram.StochasticGradientDescent(1.0, 5, 2, batches=[[0, 1]]),
+        r"\(steps, batch_size\) = \(5, 2\), got",
+    ),
+    "times": (lambda: engram.GradientFlow([2.0, 1.0]), "`times` must increase"),
+    "noise": (lambda: engram.StochasticGradientFlow([1.0]), "must be given, got neither"),
+    "half": (lambda: engram.StochasticGradientFlow([1.0], 0.1), "go together, got one"),
+    "optimizer": (lambda: engram.PracticalDescent("adam", 5), r"Try `engram.dynamics.adam"),
+    "not separable": (
+        lambda: engram.simulate(
+            cases.PROBLEMS["sphere, d < N"], GD, record=("alignment",)
+        ),
+        "`problem` must be separable",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_what_makes_no_sense_is_refused(case):
+    call, message = REFUSED[case]
+    with pytest.raises(Exception, match=message):
+        call()
+
+
+def test_interrupting_keeps_what_was_recorded():
+    def interrupt(done, total):
+        if done > 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(_simulate.Interrupted) as caught:
+        engram.simulate(TWO, engram.GradientDescent(1.0, 5000), progress=interrupt)
+    partial = caught.value.partial
+    assert isinstance(partial, xr.Dataset)
+    assert partial.attrs["status"] == "interrupted"
+    assert 100 < partial.sizes["step"] < 5000
+    whole = engram.simulate(TWO, engram.GradientDescent(1.0, 5000))
+    np.testing.assert_array_equal(partial.loss, whole.loss[: partial.sizes["step"]])
