@@ -22,6 +22,7 @@ PROBLEMS = {
     "orthonormal": engram.orthonormal(5, 4, exponent=1.0, key=0),
     "sphere, d > N": engram.on_sphere(1, 5, 4, 8),
     "sphere, d < N": engram.on_sphere(2, 9, 5, 3, targets="random"),
+    "not separable": engram.on_sphere(2, 9, 2, 3, targets="random"),
     "many inputs, few classes": engram.gaussian(3, 40, 3, 6),
     "few inputs, many classes": engram.gaussian(4, 3, 30, 6),
     "one dimension": engram.gaussian(5, 4, 3, 1),

@@ -36,4 +36,4 @@ def test_margins_are_one_at_the_support_and_at_least_one():
 
 def test_no_direction_without_separation():
     with pytest.raises(ValueError, match="must be separable"):
-        max_margin(cases.PROBLEMS["sphere, d < N"])
+        max_margin(cases.PROBLEMS["not separable"])

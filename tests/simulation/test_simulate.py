@@ -331,7 +331,7 @@ REFUSED = {
     "optimizer": (lambda: engram.PracticalDescent("adam", 5), r"Try `engram.dynamics.adam"),
     "not separable": (
         lambda: engram.simulate(
-            cases.PROBLEMS["sphere, d < N"], GD, record=("alignment",)
+            cases.PROBLEMS["not separable"], GD, record=("alignment",)
         ),
         "`problem` must be separable",
     ),

@@ -46,7 +46,7 @@ class AbstractStepwise(AbstractDynamics):
         """How many steps a whole run makes."""
 
     @abc.abstractmethod
-    def time_at(self, steps: Array) -> Float[Array, " T"]:
+    def time_at(self, steps: Any) -> Any:
         """The flow time that corresponds to each step: the sum of the learning rates so far."""
 
     @abc.abstractmethod
@@ -91,7 +91,7 @@ def rate_at(rate: Array, index: Array) -> Float[Array, ""]:
     return rate if rate.ndim == 0 else rate[jnp.minimum(index, len(rate) - 1)]
 
 
-def summed_rates(rate: Any, steps: Array) -> Float[Array, " T"]:
+def summed_rates(rate: Any, steps: Any) -> Any:
     rate = np.asarray(rate)
     if rate.ndim == 0:
         return rate * np.asarray(steps)

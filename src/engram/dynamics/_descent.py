@@ -63,7 +63,7 @@ class GradientDescent(AbstractStepwise):
     def num_steps(self) -> int:
         return int(self.steps)
 
-    def time_at(self, steps: Array) -> Float[Array, " T"]:
+    def time_at(self, steps: Any) -> Any:
         return summed_rates(self.learning_rate, steps)
 
     def threshold(self, index: Array) -> Float[Array, ""]:
@@ -118,7 +118,7 @@ class StochasticGradientDescent(AbstractStepwise):
     def num_steps(self) -> int:
         return int(self.steps)
 
-    def time_at(self, steps: Array) -> Float[Array, " T"]:
+    def time_at(self, steps: Any) -> Any:
         return summed_rates(self.learning_rate, steps)
 
     def threshold(self, index: Array) -> Float[Array, ""]:

@@ -47,7 +47,7 @@ class GradientFlow(AbstractDynamics):
         rtol: Any = 1e-11,
         atol: Any = 1e-13,
         solver: Literal["auto", "explicit", "implicit"] = "auto",
-        max_steps: int = 4096,
+        max_steps: int = 16384,
     ):
         check_choice("solver", solver, ("auto", "explicit", "implicit"))
         self.times = read_times(times)
@@ -72,7 +72,7 @@ def read_times(times: Any) -> Any:
 
 
 # Beyond this many steps the explicit solver is stuck in a stiff valley.
-EXPLICIT_STEPS = 512
+EXPLICIT_STEPS = 4096
 
 
 def solve(
@@ -128,7 +128,7 @@ def _solve(
         ]
     )
     solution: Any = diffrax.diffeqsolve(
-        diffrax.ODETerm(velocity),  # pyright: ignore[reportArgumentType]
+        diffrax.ODETerm(velocity),
         solver,
         t0=0.0,
         t1=jnp.maximum(s[-1], jnp.finfo(s.dtype).tiny),

@@ -100,7 +100,7 @@ class PracticalDescent(AbstractStepwise):
     def num_steps(self) -> int:
         return int(self.steps)
 
-    def time_at(self, steps: Array) -> Float[Array, " T"]:
+    def time_at(self, steps: Any) -> Any:
         rate = self.optimizer.numbers.get("learning_rate", np.asarray(np.nan))
         return summed_rates(rate, steps)
 

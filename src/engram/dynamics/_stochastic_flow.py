@@ -137,7 +137,7 @@ class StochasticGradientFlow(AbstractStepwise):
     def num_steps(self) -> int:
         return len(self.time_steps)
 
-    def time_at(self, steps: Array) -> Float[Array, " T"]:
+    def time_at(self, steps: Any) -> Any:
         return np.concatenate([[0.0], np.cumsum(self.time_steps)])[np.asarray(steps)]
 
     def threshold(self, index: Array) -> Float[Array, ""]:

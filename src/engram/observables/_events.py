@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
@@ -51,8 +52,11 @@ class Events(AbstractFold):
     spike_factor: Any = 1.1
 
     def init(self, system: AbstractSystem, state: PyTree) -> Found:
-        dtype = jnp.asarray(system.law).dtype
-        N = jnp.asarray(system.law).shape[0]
+        law = jnp.asarray(system.law)
+        return self.nothing(law.shape[0], law.dtype)
+
+    def nothing(self, N: int, dtype: Any) -> Found:
+        """What is known of N tokens before anything has happened."""
         never = jnp.full((), NEVER)
         many, tokens = jnp.full(_KEPT, NEVER), jnp.full(N, NEVER)
         return Found(
@@ -150,12 +154,7 @@ def describe_events(found: Found, last: int) -> dict[str, tuple[tuple[str, ...],
 
 def events_of_series(loss: Array, error: Array, margin: Array) -> Found:
     """The events of a recorded series, counted in records: for flows, which have no steps."""
-    import jax
-
-    class _Series(eqx.Module):
-        law: Array
-
     events = Events()
-    first = events.init(_Series(jnp.asarray(margin[0])), None)  # pyright: ignore[reportArgumentType]
+    first = events.nothing(np.shape(margin)[1], jnp.asarray(margin).dtype)
     rows = (jnp.arange(len(loss)), jnp.asarray(loss), jnp.asarray(error), jnp.asarray(margin))
     return jax.lax.scan(lambda f, row: (events.take(f, *row), None), first, rows)[0]

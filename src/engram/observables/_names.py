@@ -73,7 +73,7 @@ def _grad_norm(view: View) -> Array:
     g = view.system.grad(view.state)
     if not isinstance(view.system, MemorySystem):
         # Formed once per record: the particles' own norm is exact only to the root of the rounding.
-        g = view.system.weights(g, jnp.zeros(()))
+        g = view.system.weights(g, jnp.zeros((view.problem.dim, view.problem.dim)))
     return jnp.linalg.norm(g)
 
 

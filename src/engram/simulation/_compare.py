@@ -17,7 +17,7 @@ from engram.simulation._simulate import simulate
 
 def compare(
     problem: Problem,
-    dynamics: Mapping[str, AbstractDynamics],
+    dynamics: Any,
     *,
     times: ArrayLike | None = None,
     num: int = 200,

@@ -38,7 +38,7 @@ def label(
     clock: Callable[[Any], Any] | None,
     final: Any,
     status: Status,
-    stopped_at: float,
+    stopped_at: float | int,
     num_steps: int,
     problem: Problem,
     dynamics: Any,

@@ -52,7 +52,7 @@ class Interrupted(KeyboardInterrupt):
 @in_double
 def simulate(
     problem: Problem,
-    dynamics: AbstractDynamics,
+    dynamics: Any,
     *,
     start: ArrayLike | None = None,
     record: Sequence[str] = ("loss", "error", "margins"),
