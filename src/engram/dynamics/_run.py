@@ -16,9 +16,9 @@ from engram.dynamics._flow import GradientFlow, solve
 from engram.dynamics._trajectory import Status, Trajectory
 from engram.system import AbstractSystem
 
-# Steps between two looks at whether to go on. A loop of known length compiles to far faster code
-# than one whose end is known only as it runs.
-_BURST = 8
+# Steps between two looks at whether to go on. A short loop of known length compiles to far faster
+# code than one whose end is known only as it runs, or whose body is long.
+_BURST = 32
 
 
 class AbstractFold(eqx.Module):
@@ -31,6 +31,22 @@ class AbstractFold(eqx.Module):
     @abc.abstractmethod
     def update(self, folded: Any, index: Array, system: AbstractSystem, state: PyTree) -> Any:
         """Take in the state at step `index`."""
+
+    @abc.abstractmethod
+    def watch(self, folded: Any, index: Array) -> Any:
+        """Begin to look out for anything that `update` would have to take in one by one."""
+
+    @abc.abstractmethod
+    def see(self, watched: Any, system: AbstractSystem, state: PyTree) -> Any:
+        """Look at one state; cheaper than `update`."""
+
+    @abc.abstractmethod
+    def is_quiet(self, watched: Any) -> Array:
+        """Whether nothing happened in what was seen, so that `skip` is as good as `update`."""
+
+    @abc.abstractmethod
+    def skip(self, folded: Any, watched: Any, index: Array) -> Any:
+        """Take in a quiet stretch whose last step was `index`, all at once."""
 
 
 class Carry(eqx.Module):
@@ -79,9 +95,31 @@ def advance(
         # A sum is finite exactly when its terms are, short of overflow, which is not finite either.
         return jnp.isfinite(sum(leaf.sum() for leaf in leaves))
 
+    def glide(carry: Carry, fold: AbstractFold) -> tuple[Carry, Array]:
+        """A burst in which the fold only watches; right if nothing happened."""
+
+        def body(i, inner_and_watched):
+            inner, watched = inner_and_watched
+            watched = fold.see(watched, system, dynamics.state_of(inner))
+            return dynamics.step(system, inner, carry.index + i, key), watched
+
+        watched = fold.watch(carry.folded, carry.index)
+        inner, watched = jax.lax.fori_loop(0, _BURST, body, (carry.inner, watched))
+        folded = fold.skip(carry.folded, watched, carry.index + _BURST - 1)
+        ahead = Carry(carry.index + _BURST, inner, folded, carry.status)
+        return ahead, fold.is_quiet(watched)
+
+    def walk(carry: Carry) -> Carry:
+        """A burst in which the fold takes in every step."""
+        return jax.lax.fori_loop(0, _BURST, lambda _, c: take(c), carry)
+
     def burst(carry_and_sound):
         carry, _ = carry_and_sound
-        ahead = jax.lax.fori_loop(0, _BURST, lambda _, c: take(c), carry)
+        if fold is None:
+            ahead = walk(carry)
+        else:
+            glided, quiet = glide(carry, fold)
+            ahead = jax.lax.cond(quiet, lambda: glided, lambda: walk(carry))
         sound = is_finite(ahead)
         return jax.tree.map(lambda a, b: jnp.where(sound, a, b), ahead, carry), sound
 

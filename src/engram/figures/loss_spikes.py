@@ -8,8 +8,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from engram import memory
+from engram.dynamics import GradientDescent
 from engram.problem import two_tokens
+from engram.simulation import simulate
 
 TITLE = "Loss spikes: two correlated tokens, two learning rates (fig:translate)"
 
@@ -27,33 +28,22 @@ class Settings:
 def compute(settings: Settings) -> xr.Dataset:
     """Losses, errors, margins and weights along full-batch descent from W = 0."""
     problem = two_tokens(settings.correlation, settings.p1)
-    paths = [_descend(problem, rate, settings.steps) for rate in settings.learning_rates]
-    traces = {
-        "loss": (("learning_rate", "step"), [[memory.loss(problem, W) for W in p] for p in paths]),
-        "error": (
-            ("learning_rate", "step"),
-            [[memory.error_rate(problem, W) for W in p] for p in paths],
-        ),
-        "margins": (
-            ("learning_rate", "step", "token"),
-            [[memory.margins(problem, W) for W in p] for p in paths],
-        ),
-        "weights": (("learning_rate", "step", "row", "col"), paths),
-    }
-    coords = {"learning_rate": list(settings.learning_rates), "step": np.arange(settings.steps)}
+    runs = [
+        simulate(
+            problem,
+            GradientDescent(rate, settings.steps - 1),
+            record=("loss", "error", "margins", "weights"),
+        )
+        for rate in settings.learning_rates
+    ]
+    rates = xr.Variable("learning_rate", list(settings.learning_rates))
+    traces = [run[["loss", "error", "margins", "weights"]].drop_vars("time") for run in runs]
     attrs = {
         "title": TITLE,
         "settings": json.dumps(dataclasses.asdict(settings)),
         "source": "engram",
     }
-    return xr.Dataset(traces, coords, attrs)
-
-
-def _descend(problem, learning_rate: float, steps: int) -> list[np.ndarray]:
-    W = [np.zeros((problem.dim, problem.dim))]
-    while len(W) < steps:
-        W.append(W[-1] - learning_rate * memory.grad(problem, W[-1]))
-    return W
+    return xr.concat(traces, dim=rates).assign_attrs(attrs)
 
 
 def findings(data: xr.Dataset) -> list[str]:

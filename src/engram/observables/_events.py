@@ -41,6 +41,15 @@ class Found(eqx.Module):
     last_relearnt: Int[Array, " N"]
 
 
+class Watched(eqx.Module):
+    """A stretch of steps in which the loss only fell and no token changed sides, or not."""
+
+    quiet: Bool[Array, ""]
+    loss: Float[Array, ""]
+    right: Bool[Array, " N"]
+    perfect: Bool[Array, ""]
+
+
 class Events(AbstractFold):
     """Finds events at every step, whatever is recorded.
 
@@ -81,6 +90,32 @@ class Events(AbstractFold):
     def update(self, folded: Found, index: Array, system: AbstractSystem, state: PyTree) -> Found:
         loss, error, margin = _measure(system, state)
         return self.take(folded, index, loss, error, margin)
+
+    def watch(self, folded: Found, index: Array) -> Watched:
+        # Before anything was seen, or within a spike, every step counts.
+        quiet = jnp.isfinite(folded.previous) & ~folded.in_spike
+        perfect = folded.last_imperfect < index - 1
+        return Watched(quiet, folded.previous, folded.was_right, perfect)
+
+    def see(self, watched: Watched, system: AbstractSystem, state: PyTree) -> Watched:
+        loss, error, margin = _measure(system, state)
+        same = ((margin > 0) == watched.right).all() & ((error == 0) == watched.perfect)
+        quiet = watched.quiet & (loss <= watched.loss) & same
+        return Watched(quiet, loss, watched.right, watched.perfect)
+
+    def is_quiet(self, watched: Watched) -> Bool[Array, ""]:
+        return watched.quiet
+
+    def skip(self, folded: Found, watched: Watched, index: Array) -> Found:
+        return eqx.tree_at(
+            lambda f: (f.lowest, f.previous, f.last_imperfect),
+            folded,
+            (
+                jnp.minimum(folded.lowest, watched.loss),
+                watched.loss,
+                jnp.where(watched.perfect, folded.last_imperfect, index),
+            ),
+        )
 
     def take(self, f: Found, t: Array, loss: Array, error: Array, margin: Array) -> Found:
         """Take in the loss, the error and the margins of step `t`."""

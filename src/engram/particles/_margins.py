@@ -11,6 +11,8 @@ from engram._types import Array, Weights
 from engram.problem import Problem
 from engram.system import AbstractSystem
 
+_FEW = 4
+
 
 class MarginState(eqx.Module):
     """Margins, and the coefficients of the updates that led to them (see `ParticleState`)."""
@@ -75,7 +77,9 @@ class MarginSystem(AbstractSystem):
     def grad(self, state: MarginState, law: Array | None = None) -> MarginState:
         law = jnp.asarray(self.law if law is None else law)
         c = -law * jax.nn.sigmoid(-state.margins)
-        m = jnp.asarray(self.coupling) @ c
+        K = jnp.asarray(self.coupling)
+        # A few tokens: a product and a sum, which fuse and map over grids; a matrix product does not.
+        m = sum(K[:, j] * c[j] for j in range(len(c))) if len(c) <= _FEW else K @ c
         return MarginState(m, c, jnp.zeros_like(state.kept))
 
     @property
