@@ -1,5 +1,7 @@
 """MarginSystem: with two classes one number per token is enough, its margin."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -79,7 +81,8 @@ class MarginSystem(AbstractSystem):
         c = -law * jax.nn.sigmoid(-state.margins)
         K = jnp.asarray(self.coupling)
         # A few tokens: a product and a sum, which fuse and map over grids; a matrix product does not.
-        m = sum(K[:, j] * c[j] for j in range(len(c))) if len(c) <= _FEW else K @ c
+        few = len(c) <= _FEW
+        m = functools.reduce(jnp.add, [K[:, j] * c[j] for j in range(len(c))]) if few else K @ c
         return MarginState(m, c, jnp.zeros_like(state.kept))
 
     @property
