@@ -11,9 +11,10 @@ from engram import memory
 from engram.problem import Problem
 
 CODE = """
-import json, resource, sys
+import json, sys
 import jax, numpy as np
 from engram import memory
+from engram.bench._peak import peak_bytes
 from engram.problem import Problem
 N, d = 16_000, 32
 rng = np.random.default_rng(0)
@@ -21,7 +22,7 @@ rows = lambda n: rng.standard_normal((n, d))
 problem = Problem(rows(N), rows(N), np.full(N, 1 / N), np.arange(N)).astype("float32")
 W = rows(d).astype(np.float32)
 small = Problem(problem.inputs[:10], problem.outputs, np.full(10, .1), np.arange(10)).astype("float32")
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+peak = lambda: peak_bytes() / 2**20
 for fn in (memory.loss, memory.grad, memory.error_rate):
     jax.block_until_ready(fn(small, W))
 before = peak()

@@ -1,7 +1,6 @@
 """A memory too large for its scores: run as `python -m engram.bench._huge N d`, prints JSON."""
 
 import json
-import resource
 import sys
 import time
 
@@ -9,6 +8,7 @@ import jax
 import numpy as np
 
 from engram import memory
+from engram.bench._peak import peak_bytes
 from engram.problem import Problem
 
 
@@ -22,8 +22,7 @@ def main(num: int, dim: int) -> None:
         (memory.loss(problem, W), memory.grad(problem, W), memory.error_rate(problem, W))
     )
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in KiB
-    print(json.dumps({"seconds": seconds, "peak": peak}))  # noqa: T201  read by the caller
+    print(json.dumps({"seconds": seconds, "peak": peak_bytes()}))  # noqa: T201  read by the caller
 
 
 if __name__ == "__main__":
