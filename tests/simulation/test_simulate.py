@@ -299,6 +299,13 @@ def test_comparing_aligns_in_time():
     assert gap < 5e-3  # first order in eta = 0.01
     assert np.isnan(found.loss.sel(dynamics="short").values[-1])
     assert found.run_time.sel(dynamics="fast").values.tolist() == found.time.values.tolist()
+    noisy = engram.compare(
+        TWO,
+        {"sgf": engram.StochasticGradientFlow([4.0], 0.5, 4), "gd": engram.GradientDescent(1.0, 4)},
+        num=5,
+        key=0,
+    )
+    assert np.isfinite(noisy.loss).all()
     with pytest.raises(ValueError, match="must be a dictionary"):
         engram.compare(TWO, [GD])  # pyright: ignore
 
@@ -326,6 +333,19 @@ REFUSED = {
         lambda: engram.StochasticGradientDescent(1.0, 5, 2, batches=[[0, 1]]),
         r"\(steps, batch_size\) = \(5, 2\), got",
     ),
+    "foreign batches": (
+        lambda: engram.simulate(TWO, engram.StochasticGradientDescent(1.0, 1, 2, batches=[[0, 7]])),
+        r"samples of the problem, 0..1, got 7",
+    ),
+    "foreign noise": (
+        lambda: engram.simulate(
+            TWO,
+            engram.StochasticGradientFlow([1.0], 1.0, 1, time_step=1.0, brownian=np.ones((1, 3))),
+        ),
+        r"the shape of the law, \(2,\), got \(3,\)",
+    ),
+    "schedule": (lambda: D.adam(optax.constant_schedule(1.0)), "must be a number, got a schedule"),
+    "optimizer rate": (lambda: D.adam(-1.0), "`learning_rate` of adam must not be negative"),
     "times": (lambda: engram.GradientFlow([2.0, 1.0]), "`times` must increase"),
     "noise": (lambda: engram.StochasticGradientFlow([1.0]), "must be given, got neither"),
     "half": (lambda: engram.StochasticGradientFlow([1.0], 0.1), "go together, got one"),

@@ -24,11 +24,12 @@ class AbstractDynamics(eqx.Module):
 
 
 class AbstractStepwise(AbstractDynamics):
-    """Dynamics in discrete steps. `inner` is what it carries; `inner.state` or itself is the state."""
+    """Dynamics in discrete steps. What it carries (`inner`) is the state itself, or contains it."""
 
-    @abc.abstractmethod
     def init(self, system: AbstractSystem, state: PyTree) -> Any:
-        """What is carried from step to step, at the start."""
+        """What is carried from step to step, at the start: by default the state."""
+        del system
+        return state
 
     @abc.abstractmethod
     def step(
@@ -36,9 +37,9 @@ class AbstractStepwise(AbstractDynamics):
     ) -> Any:
         """Make step number `index`; random numbers come from `key` and `index` alone."""
 
-    @abc.abstractmethod
     def state_of(self, inner: Any) -> Any:
         """The state within what is carried."""
+        return inner
 
     @property
     @abc.abstractmethod

@@ -46,18 +46,11 @@ class GradientDescent(AbstractStepwise):
     def needs_key(self) -> bool:
         return False
 
-    def init(self, system: AbstractSystem, state: PyTree) -> Any:
-        del system
-        return state
-
     def step(
         self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
     ) -> Any:
         del key
         return descend(inner, system.grad(inner), rate_at(self.learning_rate, index))
-
-    def state_of(self, inner: Any) -> Any:
-        return inner
 
     @property
     def num_steps(self) -> int:
@@ -101,18 +94,11 @@ class StochasticGradientDescent(AbstractStepwise):
     def needs_key(self) -> bool:
         return self.batches is None
 
-    def init(self, system: AbstractSystem, state: PyTree) -> Any:
-        del system
-        return state
-
     def step(
         self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
     ) -> Any:
         law = batch_law(system.law, self.batch_size, self.batches, index, key)
         return descend(inner, system.grad(inner, law), rate_at(self.learning_rate, index))
-
-    def state_of(self, inner: Any) -> Any:
-        return inner
 
     @property
     def num_steps(self) -> int:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from engram._checks import InputError, check_scalar, is_traced
 from engram._types import Array
 
 
@@ -36,7 +37,20 @@ class Optimizer(eqx.Module):
 
 
 def _named(name: str, factory, numbers, threshold, *, linear=False, normalised=False) -> Optimizer:
-    arrays = {key: np.asarray(value, dtype=np.float64) for key, value in numbers.items()}
+    for key, value in numbers.items():
+        if callable(value):
+            raise InputError(
+                f"`{key}` of {name} must be a number, got a schedule. Pass optax's own "
+                "transformation with that schedule to `PracticalDescent`."
+            )
+        if not is_traced(value) and not check_scalar(key, value) >= 0:
+            raise InputError(
+                f"`{key}` of {name} must not be negative, got {value}. Choose another."
+            )
+    arrays = {
+        key: value if is_traced(value) else np.asarray(value, dtype=np.float64)
+        for key, value in numbers.items()
+    }
     return Optimizer(factory, arrays, linear, normalised, threshold, name)
 
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray, PyTree
+from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_scalar, is_traced, read_array
 from engram._types import Array
@@ -105,10 +105,6 @@ class StochasticGradientFlow(AbstractStepwise):
     def needs_key(self) -> bool:
         return self.brownian is None or self.is_isotropic
 
-    def init(self, system: AbstractSystem, state: PyTree) -> Any:
-        del system
-        return state
-
     def step(
         self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
     ) -> Any:
@@ -129,9 +125,6 @@ class StochasticGradientFlow(AbstractStepwise):
         d = system.dim
         dE = jnp.sqrt(dt) * jax.random.normal(here, (d, d), law.dtype)
         return jax.tree.map(jnp.add, state, system.lift(self.noise_scale * dE))
-
-    def state_of(self, inner: Any) -> Any:
-        return inner
 
     @property
     def num_steps(self) -> int:

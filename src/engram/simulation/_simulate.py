@@ -21,6 +21,7 @@ from engram.dynamics import (
     GradientFlow,
     PracticalDescent,
     Status,
+    StochasticGradientDescent,
     StochasticGradientFlow,
     begin,
     finish,
@@ -31,7 +32,7 @@ from engram.dynamics._flow import EXPLICIT_STEPS
 from engram.memory import MemorySystem
 from engram.observables import Events, FlowRecord, Record, events_of_series, make_record
 from engram.particles import MarginSystem, ParticleSystem
-from engram.problem import Problem
+from engram.problem import Problem, as_key
 from engram.simulation._dataset import label
 from engram.simulation._space import choose_space
 from engram.simulation._stop import make_stop
@@ -106,7 +107,8 @@ def simulate(
         raise InputError(
             f"`{type(dynamics).__name__}` draws random numbers: pass `key`, a JAX key or a seed."
         )
-    key = jax.random.key(key) if isinstance(key, int | np.integer) else key
+    key = None if key is None else as_key(key)
+    _check_replays(problem, dynamics)
     W0 = _read_start(problem, start, dynamics)
     chosen = choose_space(problem, dynamics, space)
     layer_norm = isinstance(dynamics, PracticalDescent) and dynamics.layer_norm
@@ -135,6 +137,25 @@ def simulate(
     fold = Events(np.asarray(spike_factor, float)) if events else None
     condition = make_stop(stop, system)
     return _steps(system, dynamics, state, noted, fold, condition, key, steps, progress, about)
+
+
+def _check_replays(problem: Problem, dynamics: AbstractDynamics) -> None:
+    """Given batches and Brownian increments must be of this problem."""
+    law = np.shape(problem.law)
+    if isinstance(dynamics, StochasticGradientDescent) and dynamics.batches is not None:
+        largest = int(dynamics.batches.max(initial=0))
+        if largest >= np.prod(law):
+            raise InputError(
+                f"`batches` must name samples of the problem, 0..{np.prod(law) - 1}, got {largest}. "
+                "Tokens count from zero."
+            )
+    if isinstance(dynamics, StochasticGradientFlow) and dynamics.brownian is not None:
+        shape = dynamics.brownian.shape[1:]
+        if shape != law:
+            raise InputError(
+                f"`brownian` must have rows of the shape of the law, {law}, got {shape}. Give one "
+                "increment per sample and step."
+            )
 
 
 def _read_start(problem: Problem, start: Any, dynamics: AbstractDynamics) -> np.ndarray:
