@@ -170,6 +170,22 @@ def test_flow_ends_at_the_minimiser(name):
     assert flow.loss.values[-1] < flow.loss.values[0]
 
 
+@pytest.mark.parametrize("rare", [1e-6, 1e-9])
+def test_flow_does_not_end_before_a_rare_token_is_learnt(rare):
+    # Two parallel tokens settle at a minimiser; a third, orthogonal to them, comes much later.
+    problem = engram.Problem(
+        [[1.0, 0, 0], [1, 0, 0], [0, 1, 0]],
+        np.eye(2, 3),
+        [0.6 * (1 - rare), 0.4 * (1 - rare), rare],
+        [0, 1, 0],
+    )
+    times = np.array([1e3, 1 / rare, 1e3 / rare])
+    flow = engram.simulate(problem, engram.GradientFlow(times), record=("margins",), events=False)
+    assert flow.attrs["status"] == "completed"
+    exact = log_omega(1 + 2 * rare * times)
+    np.testing.assert_allclose(flow.margins.values[1:, 2], exact[1:], rtol=1e-8)
+
+
 def test_flow_conserves_its_invariants():
     rng = np.random.default_rng(0)
     base = engram.orthonormal(3, 4, exponent=1.0, key=1)

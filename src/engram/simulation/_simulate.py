@@ -250,6 +250,7 @@ def _flow(system, flow, state, noted: Record, events: bool, about) -> xr.Dataset
 def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> xr.Dataset:
     is_flow = isinstance(dynamics, StochasticGradientFlow)
     carry = _begin(system, dynamics, state, fold)
+    _finish(system, dynamics, carry, fold, noted.start)  # compiles now, so that Ctrl-C is prompt
     size = min(_POINTS, len(steps))
     rows: list[Any] = []
     position, limit, measured = 0, 1_000, False
