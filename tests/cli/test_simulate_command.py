@@ -69,6 +69,22 @@ def test_every_fault_of_a_spec_is_reported_at_once(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_fields_that_would_be_ignored_are_faults(tmp_path):
+    spec = tmp_path / "more.toml"
+    spec.write_text(
+        '[problem]\nfamily = "sphere"\nnum_tokens = -1\n'
+        '[dynamics]\nkind = "gd"\nlearning_rate = 1.0\nsteps = 5\nmomentum = 0.9\nlayer_norm = true\n'
+    )
+    done = run(spec)
+    assert done.returncode == 2
+    for text in (
+        "problem.num_tokens",
+        "family 'sphere' needs num_classes, dim",
+        "kind 'gd' does not take layer_norm, momentum",
+    ):
+        assert text in done.stderr
+
+
 def test_unusable_input_is_one_line(tmp_path):
     (tmp_path / "cut.toml").write_text("[problem\n")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")

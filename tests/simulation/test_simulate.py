@@ -379,3 +379,62 @@ def test_interrupting_keeps_what_was_recorded():
     assert 100 < partial.sizes["step"] < 5000
     whole = engram.simulate(TWO, engram.GradientDescent(1.0, 5000))
     np.testing.assert_array_equal(partial.loss, whole.loss[: partial.sizes["step"]])
+
+
+def test_the_state_that_ends_a_run_is_recorded():
+    run = engram.simulate(TWO, engram.GradientDescent(10.0, 2), stop="perfect")
+    assert run.attrs["status"] == "stopped", "met at the very last step"
+    run = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop={"loss": 0.1}, every=100)
+    assert run.step.values.tolist() == [0, run.attrs["stopped_at"]]
+    assert run.loss.values[-1] <= 0.1
+
+
+def test_a_run_goes_to_its_end_whatever_is_recorded():
+    run = engram.simulate(TWO, engram.GradientDescent(10.0, 34), at=[0, 10])
+    whole = engram.simulate(TWO, engram.GradientDescent(10.0, 34))
+    assert run.step.values.tolist() == [0, 10]
+    assert run.attrs["stopped_at"] == 34
+    np.testing.assert_array_equal(run.final_weights, whole.final_weights)
+    np.testing.assert_array_equal(run.perfect_from, whole.perfect_from)
+
+
+def test_runs_of_no_steps():
+    schedule = engram.GradientDescent(optax.constant_schedule(1.0), 0)
+    assert engram.simulate(TWO, schedule, record=("loss", "stability_gap")).sizes["step"] == 1
+    still = engram.StochasticGradientFlow([0.0], 0.1, 2)
+    assert engram.simulate(TWO, still, key=0).sizes["time"] == 1
+
+
+def test_normalised_descent_with_decay_needs_weights():
+    dynamics = engram.PracticalDescent(D.normalised(0.3), 5, weight_decay=0.1)
+    start = np.random.default_rng(0).standard_normal((2, 2))
+    run = engram.simulate(TWO, dynamics, start=start)
+    assert run.attrs["space"] == "weights"
+    with pytest.raises(ValueError, match="depends on all of W"):
+        engram.simulate(TWO, dynamics, space="margins")
+
+
+def test_comparing_what_ends_early_gives_nan():
+    found = engram.compare(
+        TWO,
+        {"long": engram.GradientDescent(1.0, 10), "short": engram.GradientDescent(0.1, 10)},
+        times=[5.0, 8.0],
+    )
+    assert np.isfinite(found.loss.sel(dynamics="long")).all()
+    assert np.isnan(found.loss.sel(dynamics="short")).all()
+
+
+def test_stochastic_flow_is_labelled_with_the_times_asked_for():
+    times = np.linspace(0, 1, 11)
+    run = engram.simulate(TWO, engram.StochasticGradientFlow(times, 0.5, 4), key=0)
+    np.testing.assert_array_equal(run.time, times)
+    with pytest.raises(ValueError, match="more than 50 million"):
+        engram.StochasticGradientFlow([1e25], 0.1, 2)
+    with pytest.raises(ValueError, match="`noise_scale` must not be negative"):
+        engram.StochasticGradientFlow([1.0], noise_scale=-1.0)
+
+
+def test_the_second_moment_of_adam_is_not_there_before_its_first_step():
+    run = engram.simulate(TWO, engram.PracticalDescent(D.adam(0.1), 3), record=("stability_gap",))
+    assert np.isnan(run.stability_gap[0])
+    assert np.isfinite(run.stability_gap[1:]).all()

@@ -71,6 +71,8 @@ def read_rate(learning_rate: Any, steps: int) -> Any:
                 jnp.arange(steps)
             )
         learning_rate = np.asarray(table)
+    if np.ndim(learning_rate) == 1 and steps == 0 and not is_traced(learning_rate):
+        learning_rate = np.zeros(())
     if is_traced(learning_rate):
         return learning_rate
     rate = read_array("learning_rate", learning_rate).astype(np.float64)

@@ -163,4 +163,5 @@ def second_moment(optimizer: Optimizer, state: Any) -> Array | None:
         return jnp.sqrt(nu + optimizer.numbers["eps"])
     count = optax.tree_utils.tree_get_all_with_path(state, "count")[0][1]
     unbiased = nu / (1 - optimizer.numbers["b2"] ** jnp.maximum(count, 1))
-    return jnp.sqrt(unbiased) + optimizer.numbers["eps"]
+    # Before the first step there is no second moment yet.
+    return jnp.where(count > 0, jnp.sqrt(unbiased) + optimizer.numbers["eps"], jnp.nan)

@@ -106,7 +106,8 @@ class PracticalDescent(AbstractStepwise):
 
     def threshold(self, index: Array) -> Float[Array, ""]:
         del index
-        return jnp.asarray(self.optimizer.threshold(self.optimizer.numbers))
+        # Weight decay adds itself to the curvature that the method feels.
+        return jnp.asarray(self.optimizer.threshold(self.optimizer.numbers)) - self.weight_decay
 
     def preconditioner(self, inner: Moving) -> Any:
         return second_moment(self.optimizer, inner.memory)

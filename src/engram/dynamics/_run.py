@@ -137,7 +137,12 @@ def advance(
         carry, _ = jax.lax.while_loop(
             lambda c: c[1] & (c[0].index + _BURST <= until), burst, (carry, _is_running(carry))
         )
-    return jax.lax.while_loop(lambda c: _is_running(c) & (c.index < until), one, carry)
+    carry = jax.lax.while_loop(lambda c: _is_running(c) & (c.index < until), one, carry)
+    if stop is None:
+        return carry
+    met = _is_running(carry) & stop(dynamics.state_of(carry.inner))
+    status = jnp.where(met, int(Status.STOPPED), carry.status)
+    return eqx.tree_at(lambda c: c.status, carry, status)
 
 
 def _is_running(carry: Carry) -> Array:

@@ -75,6 +75,9 @@ class StochasticGradientFlow(AbstractStepwise):
             ):
                 raise InputError(f"`learning_rate` must not be negative, got {learning_rate}.")
             self.gradient_noise = (learning_rate / size) ** 0.5 + np.zeros(())
+        given = noise_scale is not None and not is_traced(noise_scale)
+        if given and not check_scalar("noise_scale", noise_scale) >= 0:
+            raise InputError(f"`noise_scale` must not be negative, got {noise_scale}. Use 0.1.")
         self.is_isotropic = noise_scale is not None
         self.noise_scale = np.asarray(0.0) if noise_scale is None else noise_scale + np.zeros(())
         gaps = np.diff(np.concatenate([[0.0], self.times]))
@@ -86,18 +89,21 @@ class StochasticGradientFlow(AbstractStepwise):
         if not check_scalar("time_step", time_step) > 0:
             raise InputError(f"`time_step` must be positive, got {time_step}. Take a small one.")
         # Equal steps between records, none longer than asked, so that records are met exactly.
-        counts = np.ceil(gaps / time_step * (1 - 1e-12)).astype(int)
-        if counts.sum() > 50_000_000:
+        wanted_steps = np.ceil(gaps / time_step * (1 - 1e-12))
+        if wanted_steps.sum() > 50_000_000:
             raise InputError(
-                f"`time_step` = {time_step:g} makes {counts.sum():,} steps, more than 50 million. "
-                "Take a larger one, or end sooner."
+                f"`time_step` = {time_step:g} makes {wanted_steps.sum():.3g} steps, more than 50 "
+                "million. Take a larger one, or end sooner."
             )
+        counts = wanted_steps.astype(int)
         self.record_steps = np.cumsum(counts)
         self.time_steps = np.repeat(gaps / np.maximum(counts, 1), counts)
+        if not len(self.time_steps):
+            self.time_steps = np.zeros(1)  # never used, but there to be looked up
         self.brownian = None if brownian is None else read_array("brownian", brownian)
-        if self.brownian is not None and len(self.brownian) != len(self.time_steps):
+        if self.brownian is not None and len(self.brownian) != self.num_steps:
             raise InputError(
-                f"`brownian` must have one row per step, {len(self.time_steps)}, got "
+                f"`brownian` must have one row per step, {self.num_steps}, got "
                 f"{len(self.brownian)}. `time_step` and `times` set the number of steps."
             )
 
@@ -128,10 +134,14 @@ class StochasticGradientFlow(AbstractStepwise):
 
     @property
     def num_steps(self) -> int:
-        return len(self.time_steps)
+        return int(self.record_steps[-1])
 
     def time_at(self, steps: Any) -> Any:
-        return np.concatenate([[0.0], np.cumsum(self.time_steps)])[np.asarray(steps)]
+        steps = np.asarray(steps)
+        summed = np.concatenate([[0.0], np.cumsum(self.time_steps)])[steps]
+        # At the times asked for, those very numbers.
+        place = np.minimum(np.searchsorted(self.record_steps, steps), len(self.times) - 1)
+        return np.where(self.record_steps[place] == steps, self.times[place], summed)
 
     def threshold(self, index: Array) -> Float[Array, ""]:
         del index

@@ -10,7 +10,7 @@ from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_choice
 from engram._types import ArrayLike
-from engram.dynamics import AbstractDynamics, AbstractStepwise, GradientFlow
+from engram.dynamics import AbstractDynamics, AbstractStepwise, GradientDescent, GradientFlow
 from engram.problem import Problem
 from engram.simulation._simulate import simulate
 
@@ -51,6 +51,9 @@ def compare(
             "`dynamics` must be a dictionary from names to dynamics, got "
             f"{type(dynamics).__name__}. Write {{'slow': GradientDescent(1.0, 100), ...}}."
         )
+    for name, each in dynamics.items():
+        if not isinstance(each, AbstractDynamics):
+            raise InputError(f"`dynamics` must hold engram's dynamics, got {each!r} for {name!r}.")
     check_choice("spacing", spacing, ("linear", "log"))
     if times is None:
         end = max(_end(name, each) for name, each in dynamics.items())
@@ -82,13 +85,21 @@ def _end(name: str, dynamics: AbstractDynamics) -> float:
 def _aligned(problem: Problem, dynamics: Any, common: np.ndarray, **options: Any) -> xr.Dataset:
     if isinstance(dynamics, GradientFlow):
         inside = common <= dynamics.times[-1] * (1 + 1e-12)
+        if not inside.any():
+            return _nothing(problem, dynamics, common, **options)
         flow = eqx.tree_at(lambda flow: flow.times, dynamics, common[inside])
         found = simulate(problem, flow, events=False, **options)
         found = found.assign_coords(run_time=("time", found.time.values))
         return _only_records(found).reindex(time=common)
     when = dynamics.time_at(np.arange(dynamics.num_steps + 1))
     inside = common <= when[-1] * (1 + 1e-12)
-    nearest = np.abs(when[:, None] - common[inside]).argmin(axis=0)
+    if not inside.any():
+        return _nothing(problem, dynamics, common, **options)
+    after = np.clip(np.searchsorted(when, common[inside]), 1, max(len(when) - 1, 1))
+    before = after - 1
+    after = np.minimum(after, len(when) - 1)
+    closer = np.abs(when[after] - common[inside]) < np.abs(common[inside] - when[before])
+    nearest = np.where(closer, after, before)
     steps, back = np.unique(nearest, return_inverse=True)
     found = simulate(problem, dynamics, at=steps, events=False, **options)
     reached = back < found.sizes["step" if "step" in found.dims else "time"]
@@ -99,6 +110,17 @@ def _aligned(problem: Problem, dynamics: Any, common: np.ndarray, **options: Any
     if along == "step":
         picked = picked.rename({"step": "time"})
     return picked.assign_coords(time=common[inside][reached]).reindex(time=common)
+
+
+def _nothing(problem: Problem, dynamics: Any, common: np.ndarray, **options: Any) -> xr.Dataset:
+    """A run that ended before the first common time: its records are NaN throughout."""
+    first = GradientFlow([0.0]) if isinstance(dynamics, GradientFlow) else None
+    start = simulate(problem, first or GradientDescent(0.0, 0), events=False, **options)
+    along = "step" if "step" in start.dims else "time"
+    blank = _only_records(start.assign_coords(run_time=(along, [np.nan])))
+    blank = blank.drop_vars([name for name in ("step", "time") if name in blank.coords])
+    blank = blank.rename({along: "time"}) if along == "step" else blank
+    return blank.assign_coords(time=[-1.0]).reindex(time=common)
 
 
 def _only_records(found: xr.Dataset) -> xr.Dataset:

@@ -202,6 +202,10 @@ def _run_flow(system: Any, flow: Any, state: Any, record: Any, start: Any) -> An
     return path, _weights(system, path.final, start)
 
 
+def _length(row: dict[str, Any]) -> int:
+    return len(next(iter(row.values()))) if row else 0
+
+
 def _weights(system: Any, state: Any, start: Any) -> Any:
     return state if isinstance(system, MemorySystem) else system.weights(state, start)
 
@@ -253,11 +257,14 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
     _finish(system, dynamics, carry, fold, noted.start)  # compiles now, so that Ctrl-C is prompt
     size = min(_POINTS, len(steps))
     rows: list[Any] = []
+    total = dynamics.num_steps
     position, limit, measured = 0, 1_000, False
     status = Status.RUNNING
     try:
-        while position < len(steps) and status == Status.RUNNING:
-            horizon = int(carry.index) + limit
+        while int(carry.index) < total or position < len(steps):
+            if status != Status.RUNNING:
+                break
+            horizon = min(int(carry.index) + limit, total)
             wanted = steps[position : position + size]
             wanted = wanted[wanted <= horizon]
             until = np.full(size, wanted[-1] if len(wanted) else horizon)
@@ -275,7 +282,13 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
             position += len(wanted)
             status = Status(int(carry.status))
             if progress is not None:
-                progress(int(carry.index), int(steps[-1]))
+                progress(int(carry.index), total)
+        if status == Status.STOPPED and not np.isin(int(carry.index), steps[:position]):
+            # The state that ended the run belongs to the record.
+            until = np.full(size, int(carry.index))
+            _, records, _ = _segment(system, dynamics, carry, until, noted, fold, stop, key)
+            rows.append(jax.tree.map(lambda x: np.asarray(x[:1]), records))
+            steps = np.append(steps[: sum(map(_length, rows[:-1]))], int(carry.index))
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     if status == Status.RUNNING:

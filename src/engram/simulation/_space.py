@@ -23,6 +23,8 @@ def _needs_weights(dynamics: Any) -> str | None:
         return None
     if dynamics.layer_norm:
         return "layer norm divides by the length of W e_x, which the scores do not tell."
+    if dynamics.optimizer.is_normalised and dynamics.weight_decay > 0:
+        return "the length of a gradient with weight decay depends on all of W."
     if not dynamics.optimizer.is_linear:
         return (
             f"{dynamics.optimizer.name} acts on the entries of W, not linearly on gradients, so the "

@@ -11,6 +11,7 @@ from engram.observables import OBSERVABLES
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Count = Annotated[int, Field(ge=1)]
 
 _FAMILY_NEEDS = {
@@ -20,6 +21,23 @@ _FAMILY_NEEDS = {
     "sphere": ("num_tokens", "num_classes", "dim"),
     "gaussian": ("num_tokens", "num_classes", "dim"),
     "file": ("path",),
+}
+_FAMILY_TAKES = {
+    "two": {"correlation", "p1", "dim"},
+    "orthonormal": {"num_tokens", "num_classes", "dim", "exponent", "probs", "targets"},
+    "one_hot": {"num_tokens", "num_classes", "exponent", "probs", "targets"},
+    "sphere": {"num_tokens", "num_classes", "dim", "exponent", "probs", "targets"},
+    "gaussian": {"num_tokens", "num_classes", "dim", "exponent", "probs", "targets"},
+    "file": {"path"},
+}
+_TIMES = {"end", "num_times", "spacing"}
+_PRACTICAL = {"learning_rate", "steps", "batch_size", "weight_decay", "layer_norm"}
+_KIND_TAKES = {
+    "gd": {"learning_rate", "steps"},
+    "sgd": {"learning_rate", "steps", "batch_size"},
+    "flow": _TIMES,
+    "sgf": _TIMES | {"learning_rate", "batch_size", "noise_scale", "time_step"},
+    **{kind: _PRACTICAL | {"momentum"} for kind in ("momentum", "nesterov", "muon")},
 }
 _KIND_NEEDS = {
     "flow": ("end",),
@@ -44,12 +62,13 @@ class ProblemSpec(_Strict):
     exponent: Annotated[float, Field(allow_inf_nan=False)] | None = None
     probs: Literal["uniform", "zipf"] | list[float] | None = None
     targets: Literal["identity", "mod", "random"] | list[int] = "mod"
-    seed: int = 0
+    seed: Seed = 0
     path: str | None = None
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> "ProblemSpec":
         _require(self, _FAMILY_NEEDS[self.family], f"family {self.family!r}")
+        _refuse(self, _FAMILY_TAKES[self.family] | {"family", "seed"}, f"family {self.family!r}")
         return self
 
 
@@ -76,6 +95,7 @@ class DynamicsSpec(_Strict):
     def _has_what_it_needs(self) -> "DynamicsSpec":
         needs = _KIND_NEEDS.get(self.kind, ("learning_rate", "steps"))
         _require(self, needs, f"kind {self.kind!r}")
+        _refuse(self, _KIND_TAKES.get(self.kind, _PRACTICAL) | {"kind"}, f"kind {self.kind!r}")
         if self.kind == "sgf" and self.noise_scale is None:
             _require(self, ("learning_rate", "batch_size"), "kind 'sgf' without noise_scale")
         return self
@@ -86,7 +106,7 @@ class RunSpec(_Strict):
 
     record: list[str] = ["loss", "error", "margins"]
     space: Literal["auto", "weights", "particles", "margins"] = "auto"
-    seed: int = 0
+    seed: Seed = 0
     start_scale: NotNegative = 0.0  # of a random start; zero starts at W = 0
     every: Count | None = None
     points: Annotated[int, Field(ge=2)] | None = None
@@ -97,7 +117,8 @@ class RunSpec(_Strict):
     def _known(cls, names: list[str]) -> list[str]:
         unknown = [name for name in names if name not in OBSERVABLES]
         if unknown:
-            raise ValueError(f"unknown observable {unknown[0]!r}; known: {', '.join(OBSERVABLES)}")
+            shown = ", ".join(map(repr, unknown))
+            raise ValueError(f"unknown observable {shown}; known: {', '.join(OBSERVABLES)}")
         return names
 
 
@@ -115,6 +136,12 @@ def _require(spec: BaseModel, names: tuple[str, ...], what: str) -> None:
         raise ValueError(f"{what} needs {', '.join(missing)}")
 
 
+def _refuse(spec: BaseModel, taken: set[str], what: str) -> None:
+    unused = sorted(spec.model_fields_set - taken)
+    if unused:
+        raise ValueError(f"{what} does not take {', '.join(unused)}")
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
@@ -130,9 +157,32 @@ def read_spec(tables: dict[str, Any], source: str) -> SimulationSpec:
     try:
         return SimulationSpec.model_validate(tables)
     except ValidationError as error:
-        faults = [_describe(fault) for fault in error.errors()]
+        faults = [_describe(fault) for fault in error.errors()] + _missing(tables)
+        faults = list(dict.fromkeys(faults))
     plural = "s" if len(faults) > 1 else ""
     raise InputError(f"{source} has {len(faults)} fault{plural}:\n  " + "\n  ".join(faults))
+
+
+def _missing(tables: dict[str, Any]) -> list[str]:
+    """Fields that a choice needs; looked for here when other faults hid them."""
+    found = []
+    for table, choice, default, needs in (
+        ("problem", "family", "two", _FAMILY_NEEDS),
+        (
+            "dynamics",
+            "kind",
+            "gd",
+            _KIND_NEEDS | dict.fromkeys(("gd",), ("learning_rate", "steps")),
+        ),
+    ):
+        given = tables.get(table)
+        if isinstance(given, dict):
+            name = given.get(choice, default)
+            wanted = needs.get(name, ()) if isinstance(name, str) else ()
+            missing = [field for field in wanted if field not in given]
+            if missing:
+                found.append(f"{table}: {choice} {name!r} needs {', '.join(missing)}")
+    return found
 
 
 def _describe(fault: Any) -> str:
