@@ -66,8 +66,8 @@ class Events(AbstractFold):
 
     def nothing(self, N: int, dtype: Any) -> Found:
         """What is known of N tokens before anything has happened."""
-        never = jnp.full((), NEVER)
-        many, tokens = jnp.full(_KEPT, NEVER), jnp.full(N, NEVER)
+        never = jnp.full((), NEVER, int)
+        many, tokens = jnp.full(_KEPT, NEVER, int), jnp.full(N, NEVER, int)
         return Found(
             lowest=jnp.full((), jnp.inf, dtype),
             previous=jnp.full((), jnp.inf, dtype),

@@ -261,9 +261,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
     position, limit, measured = 0, 1_000, False
     status = Status.RUNNING
     try:
-        while int(carry.index) < total or position < len(steps):
-            if status != Status.RUNNING:
-                break
+        while status == Status.RUNNING and (int(carry.index) < total or position < len(steps)):
             horizon = min(int(carry.index) + limit, total)
             wanted = steps[position : position + size]
             wanted = wanted[wanted <= horizon]
@@ -294,13 +292,8 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
     if status == Status.RUNNING:
         status = Status.COMPLETED
     found, final = jax.device_get(_finish(system, dynamics, carry, fold, noted.start))
-    if rows:
-        records = jax.tree.map(lambda *parts: np.concatenate(parts), *rows)
-    else:
-        records = {name: np.zeros(0) for name in noted.names} if not noted.names else {}
-    count = len(next(iter(records.values()))) if records else 0
-    if not noted.names:
-        count = int((steps <= int(carry.index)).sum())
+    records = jax.tree.map(lambda *parts: np.concatenate(parts), *rows) if rows else {}
+    count = _length(records) if noted.names else int((steps <= int(carry.index)).sum())
     dataset = label(
         times=dynamics.time_at(steps[:count]),
         steps=None if is_flow else steps[:count],
