@@ -267,7 +267,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
             wanted = wanted[wanted <= horizon]
             until = np.full(size, wanted[-1] if len(wanted) else horizon)
             until[: len(wanted)] = wanted
-            began = time.perf_counter()
+            began, before = time.perf_counter(), int(carry.index)
             carry, records, reached = _segment(
                 system, dynamics, carry, until, noted, fold, stop, key
             )
@@ -275,7 +275,9 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
             rows.append(jax.tree.map(lambda x, kept=kept: np.asarray(x[:kept]), records))
             took = time.perf_counter() - began
             if measured:  # the first segment also compiles
-                limit = int(np.clip(limit * _SECONDS / max(took, 1e-6), 64, 2**40))
+                # By the steps really made: records may have ended the segment before its limit.
+                rate = (int(carry.index) - before) / max(took, 1e-6)
+                limit = int(np.clip(rate * _SECONDS, 64, 4 * limit))
             measured = True
             position += len(wanted)
             status = Status(int(carry.status))
