@@ -36,6 +36,7 @@ _MODULES = (
     "simulation",
     "special",
     "system",
+    "theory",
 )
 
 __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]

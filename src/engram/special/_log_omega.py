@@ -1,31 +1,41 @@
 r"""The inverse of $m + e^m$: the product logarithm without overflow."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from engram._precision import in_input_precision
-from engram._types import Array, ArrayLike, Scalar
+from engram._types import Array, ArrayLike, Numbers
 
 _NEWTON_STEPS = 8
 
 
-def log_omega(y: ArrayLike) -> Float[Array, "..."] | Scalar:
+def log_omega(y: ArrayLike) -> Numbers:
     r"""Solve $m + e^m = y$, that is $m = y - \mathcal{W}_0(e^y)$, for any real y.
+
+    JAX arrays (and tracers) give JAX arrays; anything else is computed by NumPy, with no compilation.
 
     Paper: proof:bin-ortho.
     """
-    return _solve(y if hasattr(y, "dtype") else np.asarray(y, dtype=np.float64))
+    if isinstance(y, jax.Array):
+        return _compiled(y)
+    y = y if hasattr(y, "dtype") else np.asarray(y, dtype=np.float64)
+    return _solve(np, y)[()]
+
+
+def _solve(xp: Any, y: Any) -> Any:
+    # Both starts lie right of the root of an increasing convex function: Newton is monotone.
+    m = xp.where(y > 1, xp.log(xp.maximum(y, 1)), y)
+    for _ in range(_NEWTON_STEPS):
+        e = xp.exp(m)
+        m = xp.where(xp.isfinite(y), m - (m + e - y) / (1 + e), y)
+    return m
 
 
 @in_input_precision
 @jax.jit
-def _solve(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    def newton(_, m):
-        return m - (m + jnp.exp(m) - y) / (1 + jnp.exp(m))
-
-    # Both starts lie right of the root of an increasing convex function: Newton is monotone.
-    start = jnp.where(y > 1, jnp.log(jnp.maximum(y, 1)), y)
-    m = jax.lax.fori_loop(0, _NEWTON_STEPS, newton, start)
-    return jnp.where(jnp.isinf(y), y, m)
+def _compiled(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    return _solve(jnp, y)
