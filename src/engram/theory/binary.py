@@ -12,9 +12,9 @@ from engram.special import log_omega, sigmoid, softplus
 from engram.theory._hypotheses import read, require, require_certain, require_orthogonal
 
 # sup of h(s) s / log(s), at s = 23.1526; the audit encloses it in balls (C12).
-CORRECTION_CONSTANT = 1.0237150809
+CORRECTION_CONSTANT = 1.0237150809438473
 # C*, the sup of (m + e^m - 1) log(1 + e^-m), at m = 2.52614; enclosed in balls (C17).
-LOSS_CONSTANT = 1.0794346856
+LOSS_CONSTANT = 1.0794346855614374
 # m_t >= log(x t) at every step exactly when x = learning_rate * rate is at least this (C15).
 LOG_THRESHOLD = 2.0
 # m_t >= log(1 + x t) at every step exactly from here on: the root of e^(x/2) = 1 + x (C15).

@@ -1,0 +1,76 @@
+"""Certificates: two sides of a comparison as balls that contain the exact numbers (python-flint).
+
+Every operation on balls rounds outwards, so two balls that do not touch prove which number is larger.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flint import arb, fmpq
+
+Relation = Literal["<", "<=", "==", ">=", ">"]
+Exact = int | fmpq | arb
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A comparison decided by balls.
+
+    Args:
+        statement: What is compared, in words and numbers.
+        left: The left side, exact or enclosed.
+        relation: What is claimed of the two sides.
+        right: The right side.
+        violates: Whether the balls are to refute the relation (a counterexample) or to prove it.
+    """
+
+    statement: str
+    left: Exact
+    relation: Relation
+    right: Exact
+    violates: bool = True
+
+    @property
+    def is_proved(self) -> bool:
+        left, right = arb(self.left), arb(self.right)
+        below, above = bool(left < right), bool(left > right)
+        if self.violates:
+            return {
+                "<": above or _same(self.left, self.right),
+                "<=": above,
+                "==": below or above,
+                ">=": below,
+                ">": below or _same(self.left, self.right),
+            }[self.relation]
+        return {
+            "<": below,
+            "<=": below or bool(left <= right),
+            "==": _same(self.left, self.right),
+            ">=": above or bool(left >= right),
+            ">": above,
+        }[self.relation]
+
+    def sides(self, digits: int = 10) -> str:
+        """Both sides as decimal numbers, all digits shown being right."""
+        return f"{show(self.left, digits)} {self._met} {show(self.right, digits)}"
+
+    @property
+    def _met(self) -> str:
+        if _same(self.left, self.right):
+            return "="
+        return "<" if bool(arb(self.left) < arb(self.right)) else ">"
+
+
+def _same(left: Exact, right: Exact) -> bool:
+    """Whether both are exact and equal."""
+    if isinstance(left, arb) or isinstance(right, arb):
+        left, right = arb(left), arb(right)
+        return left.is_exact() and right.is_exact() and bool(left == right)
+    return fmpq(left) == fmpq(right)
+
+
+def show(value: Exact, digits: int = 10) -> str:
+    """A number as text, in decimals that are all right."""
+    if isinstance(value, int):
+        return str(value)
+    return arb(value).str(digits, radius=False)

@@ -1,0 +1,136 @@
+"""Claim and Finding: a statement with the code that checks it, and what the check found."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from engram.audits._certificate import Certificate
+from engram.audits._evidence import Evidence
+
+Verdict = Literal["HOLDS", "HOLDS-UNDER-CONDITIONS", "FALSE-AS-PRINTED", "TYPO", "NOT-TESTABLE"]
+Check = Callable[[int], Evidence]  # from a seed to what was found
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What to draw of a claim: series over one axis, named "true", "printed" and "corrected"."""
+
+    title: str
+    x: tuple[str, np.ndarray]
+    series: Mapping[str, np.ndarray]
+    y: str = ""
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """What is true instead, or more sharply, with its own check and a proof in outline."""
+
+    statement: str
+    check: Check
+    proof: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement that can be checked by running it.
+
+    Args:
+        id: A short name, such as "C15".
+        label: Where it stands in the paper: a LaTeX label.
+        title: The statement in a few words.
+        statement: The statement, in our words.
+        verdict: The verdict on record; an audit that finds another one says so.
+        printed: Checks the statement as printed. None if it cannot be tested.
+        hypotheses: Under which it is stated.
+        why: Why it fails, with numbers.
+        amendment: What is true instead.
+        certificates: Comparisons in ball arithmetic, computed anew each time.
+        curves: What to draw.
+    """
+
+    id: str
+    label: str
+    title: str
+    statement: str
+    verdict: Verdict
+    printed: Check | None
+    hypotheses: str = ""
+    why: str = ""
+    amendment: Amendment | None = None
+    certificates: Callable[[], Sequence[Certificate]] | None = None
+    curves: Callable[[], Curves] | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an audit found of one claim."""
+
+    claim: Claim
+    printed: Evidence | None
+    corrected: Evidence | None
+    certificates: tuple[Certificate, ...]
+    seconds: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict that the checks give now.
+
+        Whether a statement that fails is wrong, lacks a condition or is misprinted is for people
+        to say, and on record; whether it fails is found here.
+        """
+        if self.printed is None:
+            return "NOT-TESTABLE"
+        if self.printed.holds:
+            return "HOLDS"
+        fails = self.claim.verdict not in ("HOLDS", "NOT-TESTABLE")
+        return self.claim.verdict if fails else "FALSE-AS-PRINTED"
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether ball arithmetic proves that the printed statement is violated."""
+        against = [found for found in self.certificates if found.violates]
+        return bool(against) and all(found.is_proved for found in against)
+
+    @property
+    def changes(self) -> list[str]:
+        """What differs from the record; empty when all is as it was."""
+        found = []
+        if self.verdict != self.claim.verdict:
+            found.append(f"the verdict is {self.verdict}, on record {self.claim.verdict}")
+        if self.corrected is not None and not self.corrected.holds:
+            found.append(f"the corrected statement fails, slack {self.corrected.worst:.3g}")
+        found += [f"not proved: {c.statement}" for c in self.certificates if not c.is_proved]
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding in plain numbers and strings, as `engram audit --json` prints it."""
+        # What is true of a statement that needs no correction is the statement itself.
+        amendment, evidence = self.claim.amendment, self.corrected
+        true = self.claim.statement if amendment is None else amendment.statement
+        best = self.printed if evidence is None else evidence
+        return {
+            "id": self.claim.id,
+            "label": self.claim.label,
+            "statement": self.claim.statement,
+            "verdict": self.verdict,
+            "printed": {
+                "holds": None if self.printed is None else self.printed.holds,
+                "worst_slack": None if self.printed is None else _finite(self.printed.worst),
+                "at": None if self.printed is None else self.printed.at,
+            },
+            "corrected": {
+                "statement": true,
+                "holds": None if best is None else best.holds,
+                "worst_slack": None if best is None else _finite(best.worst),
+            },
+            "certified": self.is_certified,
+        }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity: a slack that could not be computed is null."""
+    return value if np.isfinite(value) else None

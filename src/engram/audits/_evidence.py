@@ -1,0 +1,101 @@
+"""Evidence: how much room a statement has left in each of many cases, and where it has least."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# Some thousand rounded operations, and the rounding of the reference itself.
+ROUNDING = 1e-11
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The room left in every case, negative where the statement fails.
+
+    Args:
+        slack: One number per case, relative to the size of what is compared (sizes below 1 count
+            as 1); NaN, where nothing could be computed, counts as a failure.
+        where: The parameters of the cases, by name, in arrays that broadcast to `slack`.
+        tolerance: How far below zero is rounding, solver error or sampling error.
+        note: What else there is to say, such as a frequency with its error.
+    """
+
+    slack: np.ndarray
+    where: Mapping[str, Any]
+    tolerance: float = ROUNDING
+    note: str = ""
+    cases: int = 0
+
+    @property
+    def worst(self) -> float:
+        return float(_worst_of(self.slack))
+
+    @property
+    def at(self) -> dict[str, float]:
+        """The parameters of the case with least room."""
+        index = int(np.argmin(np.where(np.isnan(self.slack), -np.inf, self.slack)))
+        shape = self.slack.shape
+        flat = {name: np.broadcast_to(value, shape).ravel() for name, value in self.where.items()}
+        return {name: float(values[index]) for name, values in flat.items()}
+
+    @property
+    def holds(self) -> bool:
+        return self.worst >= -self.tolerance
+
+    @property
+    def num_cases(self) -> int:
+        return self.cases or self.slack.size
+
+
+def _worst_of(slack: np.ndarray) -> float:
+    return -np.inf if np.isnan(slack).any() else slack.min()
+
+
+def _room(left: Any, right: Any) -> tuple[np.ndarray, np.ndarray]:
+    left, right = np.broadcast_arrays(np.asarray(left, float), np.asarray(right, float))
+    return left - right, np.maximum(1.0, np.maximum(np.abs(left), np.abs(right)))
+
+
+def at_least(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
+    """Evidence for `left >= right`, entry by entry."""
+    room, size = _room(left, right)
+    return Evidence(room / size, where, tolerance)
+
+
+def at_most(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
+    """Evidence for `left <= right`, entry by entry."""
+    return at_least(right, left, tolerance=tolerance, **where)
+
+
+def equal(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
+    """Evidence for `left == right`: the slack is minus the relative error."""
+    room, size = _room(left, right)
+    return Evidence(-np.abs(room) / size, where, tolerance)
+
+
+def true(holds: Any, **where: Any) -> Evidence:
+    """Evidence for a yes-or-no statement: slack 0 where it is true, -1 where it is not."""
+    return Evidence(np.where(np.asarray(holds, bool), 0.0, -1.0), where, 0.0)
+
+
+def frequency(hits: Any, *, above: float | None = None, below: float | None = None) -> Evidence:
+    """Evidence that something happens in more (or less) than a share of random draws.
+
+    It fails only when the frequency misses the share by three standard errors.
+    """
+    hits = np.asarray(hits, float)
+    share, count = hits.mean(), hits.size
+    error = np.sqrt(max(share * (1 - share), 1 / count) / count)
+    slack = share - above if above is not None else (below or 0.0) - share
+    note = f"{share:.3f} ± {error:.3f} over {count} draws"
+    return Evidence(np.asarray(slack), {"frequency": share}, 3 * error, note, cases=count)
+
+
+def both(*parts: Evidence) -> Evidence:
+    """Evidence for several statements at once: the one with least room speaks for all."""
+    tightest = min(parts, key=lambda part: part.worst + part.tolerance)
+    notes = "; ".join(part.note for part in parts if part.note)
+    cases = sum(part.num_cases for part in parts)
+    return Evidence(tightest.slack, tightest.where, tightest.tolerance, notes, cases)
