@@ -39,8 +39,8 @@ def pairs(
     near = 10 ** rng.uniform(np.log10(nearest), 0, count)
     kind = rng.integers(0, 4, count)
     alpha = np.where(kind == 0, 1 - near, np.where(kind == 1, near - 1, alpha))
-    p1 = np.where(rng.random(count) < 0.3, 1 - 10 ** rng.uniform(-3, -0.31, count), rng.uniform(0.5, 1, count))
-    p1 = np.clip(p1, 0.5, 0.999)
+    uneven = 1 - 10 ** rng.uniform(-3, -0.31, count)
+    p1 = np.clip(np.where(rng.random(count) < 0.3, uneven, rng.uniform(0.5, 1, count)), 0.5, 0.999)
     contrast = 10 ** rng.uniform(*np.log10(contrasts), count)
     eta = 10 ** rng.uniform(*np.log10(rates), count)
     # The corners, whatever was drawn: equal frequencies, no correlation, the paper's own setting.
@@ -52,7 +52,7 @@ def pairs(
 def random_problem(
     rng: np.random.Generator, N: int, M: int, d: int, *, orthogonal: bool = False
 ) -> Problem:
-    """Gaussian embeddings, or orthogonal inputs of random lengths, with random frequencies and targets."""
+    """Gaussian embeddings (or orthogonal inputs of random lengths), random frequencies and targets."""
     inputs, outputs = rng.normal(size=(N, d)), rng.normal(size=(M, d))
     if orthogonal:
         rows = np.linalg.qr(rng.normal(size=(d, d)))[0][:N]

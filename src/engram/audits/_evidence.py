@@ -76,8 +76,8 @@ def equal(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -
 
 
 def true(holds: Any, **where: Any) -> Evidence:
-    """Evidence for a yes-or-no statement: slack 0 where it is true, -1 where it is not."""
-    return Evidence(np.where(np.asarray(holds, bool), 0.0, -1.0), where, 0.0)
+    """Evidence for a yes-or-no statement: slack 1 where it is true, -1 where it is not."""
+    return Evidence(np.where(np.asarray(holds, bool), 1.0, -1.0), where, 0.0)
 
 
 def frequency(hits: Any, *, above: float | None = None, below: float | None = None) -> Evidence:

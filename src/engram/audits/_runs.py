@@ -89,6 +89,16 @@ def descend_pairs(
     return _descend_pairs((*map(jnp.asarray, columns), jnp.asarray(start)), at, int(at[-1]))
 
 
+_LANES = 16  # flows are costly to compile: batches are filled up to a multiple of this
+
+
+def _filled(rows: Any) -> Any:
+    """Repeat the last row up to a full batch, so that batches of any size share one program."""
+    rows = jnp.asarray(rows)
+    missing = -len(rows) % _LANES
+    return jnp.concatenate([rows, jnp.repeat(rows[-1:], missing, axis=0)])
+
+
 @jax.jit
 def _flow_pairs(params: Any, times: Any) -> Any:
     def one(alpha, p1, contrast):
@@ -102,7 +112,7 @@ def _flow_pairs(params: Any, times: Any) -> Any:
 def flow_pairs(correlation: Any, p1: Any, contrast: Any, times: np.ndarray) -> np.ndarray:
     """Both margins of two tokens under gradient flow from zero, shape (runs, times, 2)."""
     columns = np.broadcast_arrays(correlation, p1, contrast)
-    return _flow_pairs(tuple(map(jnp.asarray, columns)), jnp.asarray(times))
+    return _flow_pairs(tuple(map(_filled, columns)), jnp.asarray(times))[: len(columns[0])]
 
 
 @functools.partial(jax.jit, static_argnames="last")
@@ -136,7 +146,7 @@ def _flow_token(params: Any, times: Any) -> Any:
 def flow_token(rate: Any, times: np.ndarray, start: Any = 0.0) -> np.ndarray:
     """The margin of one token under gradient flow, shape (runs, times)."""
     columns = np.broadcast_arrays(np.asarray(rate, float), start)
-    return _flow_token(tuple(map(jnp.asarray, columns)), jnp.asarray(times))
+    return _flow_token(tuple(map(_filled, columns)), jnp.asarray(times))[: len(columns[0])]
 
 
 def _with_scores(system: ParticleSystem, scores: Any) -> Any:
@@ -177,4 +187,5 @@ def flow_classes(rate: Any, start: np.ndarray, times: np.ndarray, norms: Any = 1
     """The scores of one token under gradient flow, orthogonal outputs, shape (runs, times, M)."""
     rate = np.broadcast_to(np.asarray(rate, float), start.shape[:1])
     norms = np.broadcast_to(norms, start.shape)
-    return _flow_classes(tuple(map(jnp.asarray, (rate, norms, start))), jnp.asarray(times))
+    columns = tuple(map(_filled, (rate, norms, start)))
+    return _flow_classes(columns, jnp.asarray(times))[: len(start)]

@@ -4,6 +4,8 @@ With $G(m) = m + e^m$ everything here is a statement about $G$: the flow adds $c
 at least $\eta c_x$ in each step. What the paper prints differently is in `theory.printed`.
 """
 
+import math
+
 from jaxtyping import Float
 
 from engram._types import Array, ArrayLike, Numbers, Weights
@@ -134,6 +136,40 @@ def log_bound(steps: ArrayLike, rate: ArrayLike, learning_rate: ArrayLike) -> Nu
     require(eta * c >= LOG_THRESHOLD, "learning_rate * rate >= 2", eta * c, why)
     require(t > 0, "steps > 0", t)
     return xp.log(eta * c * t)
+
+
+def log_bound_failure(rate: ArrayLike, learning_rate: ArrayLike) -> Numbers:
+    r"""A step by which $m_t \ge \log(\eta c_x t)$ has surely failed, from zero and for $x = \eta c_x < 2$: $2\,(e^{1/(1 - x/2)} - 1)/x + 1$.
+
+    With $y = e^m$ a step adds at most $x - (1 - \frac x2) \frac{x}{1 + y}$ to $y$, and $y \le xt + 1$, so the deficit
+    grows at least like $(1 - \frac x2) \log\frac{2 + xt}{2}$, beyond the head start of 1.
+
+    Paper: thm:ortho-bin, the bound it prints with $t_0 = 0$.
+    """
+    xp, c, eta = read(rate=rate, learning_rate=learning_rate)
+    x = eta * c
+    require(
+        (x > 0) & (x < LOG_THRESHOLD), "0 < learning_rate * rate < 2", x, "Above, it never fails."
+    )
+    return 2 * xp.expm1(1 / (1 - x / 2)) / x + 1
+
+
+def expansion_constant(rate: float, learning_rate: float, *, steps: int = 200_000) -> float:
+    r"""The $C(x)$ of $e^{m_t} = x t + (\frac x2 - 1) \log t + C(x) + o(1)$, $x = \eta c_x$, from zero.
+
+    Found by iterating; the remainder is of order $\log(t)/t$, about 1e-4 relative to $x$ by default. Where $x < 2$,
+    $e^{m_t}$ falls below $xt$ near $t = e^{C(x)/(1 - x/2)}$, which may be astronomically late.
+
+    Paper: thm:ortho-bin; the expansion is ours.
+    """
+    _, c, eta = read(rate=rate, learning_rate=learning_rate)
+    x = float(eta * c)
+    require(x > 0, "learning_rate * rate > 0", x)
+    require(x < 1400, "learning_rate * rate < 1400", x, "e^(x/2) would overflow.")
+    m = 0.0
+    for _ in range(steps):
+        m += x / (1 + math.exp(m))
+    return math.exp(m) - x * steps - (x / 2 - 1) * math.log(steps)
 
 
 def log1p_bound(steps: ArrayLike, rate: ArrayLike, learning_rate: ArrayLike) -> Numbers:
