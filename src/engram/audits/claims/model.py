@@ -2,21 +2,18 @@
 
 import itertools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from flint import arb, fmpq
 from scipy.integrate import solve_ivp
-from scipy.optimize import linprog
 
 from engram import memory, particles, theory
-from engram._precision import in_double
 from engram.audits._balls import precisely
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim
 from engram.audits._draws import random_problem, random_weights, rng_for
 from engram.audits._evidence import Evidence, at_least, both, equal, true
 from engram.audits._runs import flow_pairs
+from engram.audits._written_out import autograd, is_separable, margin_rows, parts
 from engram.memory import MemorySystem
 from engram.problem import Problem
 
@@ -28,20 +25,6 @@ def _models(seed: int, name: str, count: int = _MODELS, **options):
     rng = rng_for(seed, name)
     for _ in range(count):
         yield random_problem(rng, _N, _M, _D, **options), random_weights(rng, _D)
-
-
-def _plain_loss(W, E, U, p, y):
-    """The objective written out once more, for automatic differentiation."""
-    w = E @ W.T @ U.T
-    return (p * (jax.nn.logsumexp(w, axis=1) - w[jnp.arange(len(y)), y])).sum()
-
-
-_autograd = in_double(jax.jit(jax.grad(_plain_loss)))
-_autohess = in_double(jax.jit(jax.hessian(_plain_loss)))
-
-
-def _parts(problem: Problem):
-    return problem.inputs, problem.outputs, problem.probs, problem.targets
 
 
 # --- C01 ---
@@ -207,14 +190,14 @@ C04 = Claim(
 
 
 def _gradient(seed: int) -> Evidence:
-    parts = []
+    found = []
     for index, (problem, W) in enumerate(_models(seed, "C05")):
         gradient = np.asarray(memory.grad(problem, W))
-        auto = np.asarray(_autograd(W, *_parts(problem)))
-        parts.append(equal(gradient, auto, tolerance=1e-13, model=index))
+        auto = np.asarray(autograd(W, *parts(problem)))
+        found.append(equal(gradient, auto, tolerance=1e-13, model=index))
         inside = np.asarray(memory.project_on_updates(problem, gradient))
-        parts.append(equal(gradient, inside, tolerance=1e-13, model=index))
-    return both(*parts)
+        found.append(equal(gradient, inside, tolerance=1e-13, model=index))
+    return both(*found)
 
 
 C05 = Claim(
@@ -225,9 +208,9 @@ C05 = Claim(
 
 
 def _particles(seed: int) -> Evidence:
-    parts = []
+    found = []
     for index, (problem, W) in enumerate(_models(seed, "C06")):
-        E, U, p, y = _parts(problem)
+        E, U, p, y = parts(problem)
         w = np.asarray(memory.scores(problem, W))
         q = np.asarray(memory.recall_probs(problem, W))
         alpha = E @ E.T
@@ -237,9 +220,9 @@ def _particles(seed: int) -> Evidence:
         moved = np.asarray(memory.scores(problem, W - np.asarray(memory.grad(problem, W)))) - w
         force = np.asarray(particles.force(problem, w))
         size = max(1.0, np.abs(w).max())  # moved is a difference of scores of that size
-        parts.append(equal(printed / size, moved / size, tolerance=1e-12, model=index))
-        parts.append(equal(printed, force, tolerance=1e-13, model=index))
-    return both(*parts)
+        found.append(equal(printed / size, moved / size, tolerance=1e-12, model=index))
+        found.append(equal(printed, force, tolerance=1e-13, model=index))
+    return both(*found)
 
 
 C06 = Claim(
@@ -288,32 +271,17 @@ C07 = Claim(
 # --- C08 ---
 
 
-def _is_separable(rows: np.ndarray) -> bool:
-    """Whether some v has rows @ v >= 1: a linear program."""
-    if len(rows) == 0:
-        return True
-    return linprog(np.zeros(rows.shape[1]), A_ub=-rows, b_ub=-np.ones(len(rows)), bounds=(None, None)).status == 0
-
-
-def _stores_all(problem: Problem) -> bool:
-    """Whether some W has every margin positive."""
-    gaps = problem.outputs[problem.targets][:, None, :] - problem.outputs[None, :, :]
-    wrong = np.arange(problem.num_outputs)[None, :] != problem.targets[:, None]
-    rows = np.einsum("xyi,xj->xyij", gaps, problem.inputs)[wrong].reshape(wrong.sum(), -1)
-    return _is_separable(rows)
-
-
 def _is_exposed(problem: Problem) -> bool:
     """Whether every target is an exposed vertex of the outputs' hull."""
     U = problem.outputs
-    return all(_is_separable(np.delete(U[y] - U, y, axis=0)) for y in set(problem.targets.tolist()))
+    return all(is_separable(np.delete(U[y] - U, y, axis=0)) for y in set(problem.targets.tolist()))
 
 
 def _capacity(seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = rng_for(seed, "C08")
     drawn = [random_problem(rng, 2, 5, 2) for _ in range(60)]  # five points of the plane: some inside
     drawn.append(Problem([[1.0, 0.0]], [[1.0, 0], [-1, 0], [0, 0]], [1.0], [2]))
-    stored = np.array([_stores_all(problem) for problem in drawn])
+    stored = np.array([is_separable(margin_rows(problem)) for problem in drawn])
     return stored, np.array([_is_exposed(problem) for problem in drawn])
 
 

@@ -1,0 +1,120 @@
+"""The objective written out once more, and small programs: what the checks compare with besides engram."""
+
+import importlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from engram._precision import in_double
+from engram.problem import Problem
+
+
+def plain_loss(W: Any, E: Any, U: Any, p: Any, y: Any) -> Any:
+    """The cross-entropy as the textbook has it; shares nothing with `memory`."""
+    w = E @ W.T @ U.T
+    return (p * (jax.nn.logsumexp(w, axis=1) - w[jnp.arange(len(y)), y])).sum()
+
+
+autograd = in_double(jax.jit(jax.grad(plain_loss)))
+autohess = in_double(jax.jit(jax.hessian(plain_loss)))
+
+
+def parts(problem: Problem) -> tuple[Any, Any, Any, Any]:
+    """The arguments of `plain_loss` after W."""
+    return problem.inputs, problem.outputs, problem.probs, problem.targets
+
+
+def is_separable(rows: np.ndarray) -> bool:
+    """Whether some v has rows @ v >= 1: a linear program."""
+    if len(rows) == 0:
+        return True
+    ones = np.ones(len(rows))
+    return linprog(0 * rows[0], A_ub=-rows, b_ub=-ones, bounds=(None, None)).status == 0
+
+
+def margin_rows(problem: Problem) -> np.ndarray:
+    """One row per token and wrong class: its product with the entries of W is the margin."""
+    gaps = problem.outputs[problem.targets][:, None, :] - problem.outputs[None, :, :]
+    wrong = np.arange(problem.num_outputs)[None, :] != problem.targets[:, None]
+    return np.einsum("xyi,xj->xyij", gaps, problem.inputs)[wrong].reshape(wrong.sum(), -1)
+
+
+def robust_radius(problem: Problem, W: np.ndarray) -> float:
+    """How far every input may be displaced, in any direction, without one changing its class."""
+    U, y = problem.outputs, problem.targets
+    gaps = U[y][:, None, :] - U[None, :, :]
+    reach = np.linalg.norm(gaps @ W, axis=2)
+    m = np.einsum("xyi,ij,xj->xy", gaps, W, problem.inputs)
+    return float((m / np.where(reach > 0, reach, np.inf))[reach > 0].min())
+
+
+def most_robust(problem: Problem, low: float, high: float, halvings: int = 12) -> float:
+    """The largest radius that any W reaches, by bisection over second-order cone programs."""
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _reaches(problem, middle) else (low, middle)
+    return low
+
+
+def _reaches(problem: Problem, radius: float) -> bool:
+    """Whether some W has m_i(x) >= radius |W^T (u_f*(x) - u_i)|, and margins of at least 1."""
+    clarabel: Any = importlib.import_module("clarabel")
+    rows = margin_rows(problem)
+    d = problem.dim
+    wrong = np.arange(problem.num_outputs)[None, :] != problem.targets[:, None]
+    gaps = (problem.outputs[problem.targets][:, None, :] - problem.outputs[None, :, :])[wrong]
+    blocks, cones = [-rows], [clarabel.NonnegativeConeT(len(rows))]
+    for row, gap in zip(rows, gaps, strict=True):
+        blocks.append(-np.vstack([row[None, :] / radius, np.kron(gap[None, :], np.eye(d))]))
+        cones.append(clarabel.SecondOrderConeT(d + 1))
+    A = sparse.csc_matrix(np.vstack(blocks))
+    b = np.zeros(A.shape[0])
+    b[: len(rows)] = -1.0
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    n = d * d
+    quiet = sparse.csc_matrix((n, n))
+    solver = clarabel.DefaultSolver(quiet, np.zeros(n), A, b, cones, settings)
+    return str(solver.solve().status) in ("Solved", "AlmostSolved")
+
+
+def plane_minimiser(z: np.ndarray, p: np.ndarray, steps: int = 60) -> np.ndarray:
+    """The minimiser g of sum p log(1 + e^(-z g)) for batches of points z, shape (B, N, 2), by Newton.
+
+    A batch whose points can all be put on one side has no minimiser: there the norm grows on.
+    """
+    g = np.zeros((len(z), 2))
+    loss = lambda g: (p * np.logaddexp(0.0, -np.einsum("bni,bi->bn", z, g))).sum(1)
+    for _ in range(steps):
+        m = np.einsum("bni,bi->bn", z, g)
+        off = 1 / (1 + np.exp(np.clip(m, -500, 500)))
+        slope = -np.einsum("bn,bni->bi", p * off, z)
+        curve = np.einsum("bn,bni,bnj->bij", p * off * (1 - off), z, z)
+        move = -np.linalg.solve(curve + 1e-14 * np.eye(2), slope[..., None])[..., 0]
+        size = np.ones(len(z))
+        for _ in range(30):
+            worse = loss(g + size[:, None] * move) > loss(g)
+            size = np.where(worse, size / 2, size)
+        g = g + size[:, None] * np.where(worse[:, None], 0.0, move)
+    return g
+
+
+def plane_errors(z: np.ndarray, p: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """The 0-1 loss of directions g for batches of points."""
+    return (p * (np.einsum("bni,bi->bn", z, g) <= 0)).sum(1)
+
+
+def least_plane_error(z: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The smallest 0-1 loss over all directions: one trial between any two that change a side."""
+    angle = np.arctan2(z[..., 1], z[..., 0])
+    turns = np.sort(np.concatenate([angle - np.pi / 2, angle + np.pi / 2], axis=1) % (2 * np.pi), 1)
+    following = np.roll(turns, -1, axis=1)
+    following[:, -1] += 2 * np.pi
+    between = (turns + following) / 2
+    g = np.stack([np.cos(between), np.sin(between)], axis=2)
+    wrong = np.einsum("bni,bki->bkn", z, g) <= 0
+    return (wrong * p).sum(2).min(1)
