@@ -20,6 +20,7 @@ _HOMES = {
     "one_hot": "problem",
     "simulate": "simulation",
     "compare": "simulation",
+    "audit": "audits",
     "GradientFlow": "dynamics",
     "GradientDescent": "dynamics",
     "StochasticGradientFlow": "dynamics",
@@ -27,6 +28,7 @@ _HOMES = {
     "PracticalDescent": "dynamics",
 }
 _MODULES = (
+    "audits",
     "capacity",
     "dynamics",
     "memory",

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 Array = jax.Array | np.ndarray
 Scalar = float | int | np.floating | Float[Array, ""]
 
-Numbers = Float[Array, "..."] | Scalar  # what formulas return: as many as they were given
+Numbers = Any  # float64 numbers, in the shape of what a formula was given
 Weights = Float[Array, "d d"]  # W, acting on columns: W e_x
 Scores = Float[Array, "N M"]  # w[x, y] = <u_y, W e_x>
 Labels = Int[Array, " N"]

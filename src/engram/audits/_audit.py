@@ -1,18 +1,15 @@
 """audit: the verb. It runs claims and says what it found."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 
 from engram._checks import InputError, check_count
+from engram._progress import progress_bar
 from engram.audits._claim import Claim, Finding
+from engram.audits._search import LISTENER
 
 
-def audit(
-    claims: Iterable[Claim | str] | str | None = None,
-    *,
-    seed: int = 0,
-    tell: Callable[[int, int, str], None] | None = None,
-) -> list[Finding]:
+def audit(claims: Iterable[Claim | str] | str | None = None, *, seed: int = 0) -> list[Finding]:
     """Check claims by running them: the paper's, by number, or your own.
 
     Each check draws many random and extreme parameters, evaluates the statement as printed and the
@@ -21,20 +18,28 @@ def audit(
     Args:
         claims: Numbers such as "C15", or `Claim`s (see `bound`); by default all of the paper's.
         seed: Other draws for another seed.
-        tell: Called with (done, total, id) before each claim.
 
     Returns:
         One `Finding` per claim; `finding.verdict`, `finding.changes` and `finding.as_dict()` say what
         was found.
     """
+    return list(audit_each(select(claims), seed=seed))
+
+
+def audit_each(claims: list[Claim], *, seed: int = 0) -> Iterator[Finding]:
+    """The findings one by one, as they come, with a progress bar on a terminal."""
     check_count("seed", seed, least=0)
-    chosen = select(claims)
-    found = []
-    for index, claim in enumerate(chosen):
-        if tell is not None:
-            tell(index, len(chosen), claim.id)
-        found.append(_examine(claim, seed))
-    return found
+    alone = len(claims) == 1
+    with progress_bar("audit", "trials" if alone else "claims") as tell:
+        for index, claim in enumerate(claims):
+            if not alone:
+                tell(index, len(claims))
+            token = LISTENER.set(tell if alone else None)
+            try:
+                finding = _examine(claim, seed)
+            finally:
+                LISTENER.reset(token)
+            yield finding
 
 
 def select(claims: Iterable[Claim | str] | str | None = None) -> list[Claim]:
@@ -43,7 +48,7 @@ def select(claims: Iterable[Claim | str] | str | None = None) -> list[Claim]:
 
     if claims is None:
         return list(CLAIMS.values())
-    if isinstance(claims, str):
+    if isinstance(claims, str | Claim):
         claims = [claims]
     return [_find(claim, CLAIMS) for claim in claims]
 
@@ -54,7 +59,9 @@ def _find(claim: Claim | str, known: dict[str, Claim]) -> Claim:
     name = str(claim).upper()
     if name not in known:
         last = list(known)[-1]
-        raise InputError(f"`claims` must be among C01 to {last}, got {claim!r}. Pick from those.")
+        raise InputError(
+            f"CLAIM must be one of C01 to {last}, got {claim}. `engram audit` lists them."
+        )
     return known[name]
 
 

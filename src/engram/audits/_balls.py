@@ -56,12 +56,12 @@ def pair_descent(
     alpha: fmpq | int, p1: fmpq, contrast: fmpq | int, eta: fmpq | int, steps: int
 ) -> list[tuple[arb, arb]]:
     """The two margins of eq:two-descent from zero, step by step."""
-    alpha, p1, step = arb(alpha), arb(p1), arb(contrast) * arb(eta)
+    a, p, step = arb(alpha), arb(p1), arb(contrast) * arb(eta)
     path = [(arb(0), arb(0))]
     for _ in range(steps):
         m1, m2 = path[-1]
-        push1, push2 = p1 * sigma(m1), (1 - p1) * sigma(m2)
-        path.append((m1 + step * (push1 - alpha * push2), m2 + step * (push2 - alpha * push1)))
+        push1, push2 = p * sigma(m1), (1 - p) * sigma(m2)
+        path.append((m1 + step * (push1 - a * push2), m2 + step * (push2 - a * push1)))
     return path
 
 

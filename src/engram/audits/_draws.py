@@ -41,8 +41,8 @@ def pairs(
     alpha = np.where(kind == 0, 1 - near, np.where(kind == 1, near - 1, alpha))
     uneven = 1 - 10 ** rng.uniform(-3, -0.31, count)
     p1 = np.clip(np.where(rng.random(count) < 0.3, uneven, rng.uniform(0.5, 1, count)), 0.5, 0.999)
-    contrast = 10 ** rng.uniform(*np.log10(contrasts), count)
-    eta = 10 ** rng.uniform(*np.log10(rates), count)
+    contrast = 10 ** rng.uniform(np.log10(contrasts[0]), np.log10(contrasts[1]), count)
+    eta = 10 ** rng.uniform(np.log10(rates[0]), np.log10(rates[1]), count)
     # The corners, whatever was drawn: equal frequencies, no correlation, the paper's own setting.
     alpha[:4], p1[:4] = (0.0, 0.95, 0.5, -0.5), (0.75, 0.75, 0.5, 0.75)
     contrast[:4], eta[:4] = 2.0, (1.0, 10.0, 1.0, 1.0)

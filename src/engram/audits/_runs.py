@@ -125,9 +125,7 @@ def _descend_token(params: Any, at: Any, last: int) -> Any:
 
 
 @in_double
-def descend_token(
-    rate: Any, learning_rate: Any, at: np.ndarray, start: Any = 0.0
-) -> np.ndarray:
+def descend_token(rate: Any, learning_rate: Any, at: np.ndarray, start: Any = 0.0) -> np.ndarray:
     """The margin of one token under descent, shape (runs, steps)."""
     columns = np.broadcast_arrays(np.asarray(rate, float), learning_rate, start)
     return _descend_token(tuple(map(jnp.asarray, columns)), at, int(at[-1]))

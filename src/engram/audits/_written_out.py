@@ -72,8 +72,7 @@ def _reaches(problem: Problem, radius: float) -> bool:
         blocks.append(-np.vstack([row[None, :] / radius, np.kron(gap[None, :], np.eye(d))]))
         cones.append(clarabel.SecondOrderConeT(d + 1))
     A = sparse.csc_matrix(np.vstack(blocks))
-    b = np.zeros(A.shape[0])
-    b[: len(rows)] = -1.0
+    b = np.concatenate([-np.ones(len(rows)), np.zeros((d + 1) * len(rows))])
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     n = d * d
@@ -97,9 +96,9 @@ def plane_minimiser(z: np.ndarray, p: np.ndarray, steps: int = 60) -> np.ndarray
         move = -np.linalg.solve(curve + 1e-14 * np.eye(2), slope[..., None])[..., 0]
         size = np.ones(len(z))
         for _ in range(30):
-            worse = loss(g + size[:, None] * move) > loss(g)
-            size = np.where(worse, size / 2, size)
-        g = g + size[:, None] * np.where(worse[:, None], 0.0, move)
+            size = np.where(loss(g + size[:, None] * move) > loss(g), size / 2, size)
+        better = loss(g + size[:, None] * move) <= loss(g)
+        g = g + (size * better)[:, None] * move
     return g
 
 

@@ -125,6 +125,30 @@ def simulate(
 
 
 @app.command()
+def audit(
+    claims: Annotated[
+        list[str] | None, typer.Argument(metavar="[CLAIM]...", help="C01 to C56; default all.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw one claim, FILE.png, .pdf or .svg.")
+    ] = None,
+    errata: Annotated[
+        Path | None, typer.Option(help="Write the errata, FILE.md, from all claims.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Other draws for another seed.")] = 0,
+) -> None:
+    """Check every claim of the paper by running it: verdict, slack, counterexample, correction.
+
+    One claim, as in `engram audit C15`, is shown in full: what is printed, why it fails with the
+    numbers, what is true, a proof in outline, and a plot. Exit code 1 if a verdict is not the one on record.
+    """
+    from engram.cli import _audit
+
+    _audit.audit(claims or [], as_json=json, plot=plot, page=errata, seed=seed)
+
+
+@app.command()
 def bench(
     works: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Which works; default all.")

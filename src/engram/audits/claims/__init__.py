@@ -13,5 +13,6 @@ from engram.audits.claims import (
 
 _PARTS = (model, binary, multiclass, interference, geometry, transformer, further)
 CLAIMS: dict[str, Claim] = {
-    claim.id: claim for claim in sorted((c for part in _PARTS for c in part.CLAIMS), key=lambda c: c.id)
+    claim.id: claim
+    for claim in sorted((c for part in _PARTS for c in part.CLAIMS), key=lambda c: c.id)
 }

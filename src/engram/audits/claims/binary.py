@@ -1,6 +1,7 @@
 """C09 to C18: orthogonal inputs and two classes (Theorem 2)."""
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -90,7 +91,14 @@ def _closed_form(seed: int, form, *, from_zero: bool) -> Evidence:
     rate, start, times, m = (part.copy() for part in _flows(seed))
     rows = start == 0 if from_zero else np.full(len(start), True)
     told = form(times[None, :], rate[rows, None], start[rows, None])
-    return equal(m[rows], told, tolerance=_SOLVER, rate=rate[rows, None], start=start[rows, None], time=times[None, :])
+    return equal(
+        m[rows],
+        told,
+        tolerance=_SOLVER,
+        rate=rate[rows, None],
+        start=start[rows, None],
+        time=times[None, :],
+    )
 
 
 C10 = Claim(
@@ -311,11 +319,14 @@ def _margin_as_printed(seed: int, origin) -> Evidence:
 def _never_behind_the_flow(seed: int) -> Evidence:
     x, start, at, m = _started(seed)
     told = np.asarray(binary.descent_margin_bound(at[None, :], x[:, None], 1.0, start[:, None]))
-    any_start = at_least(m, told, learning_rate_times_rate=x[:, None], start=start[:, None], step=at[None, :])
+    any_start = at_least(
+        m, told, learning_rate_times_rate=x[:, None], start=start[:, None], step=at[None, :]
+    )
     x, at, m = _descents(seed)
-    columns = {"learning_rate_times_rate": x[:, None], "step": at[None, :]}
+    columns: dict[str, Any] = {"learning_rate_times_rate": x[:, None], "step": at[None, :]}
     zero = at_least(m, binary.descent_margin_bound(at[None, :], x[:, None], 1.0), **columns)
-    upper = at_most(m[:, 1:], binary.descent_margin_upper_bound(at[None, 1:], x[:, None], 1.0), **(columns | {"step": at[None, 1:]}))
+    ceiling = binary.descent_margin_upper_bound(at[None, 1:], x[:, None], 1.0)
+    upper = at_most(m[:, 1:], ceiling, learning_rate_times_rate=x[:, None], step=at[None, 1:])
     return both(any_start, zero, upper, _thresholds(seed), _expansion(seed))
 
 
@@ -330,7 +341,9 @@ def _thresholds(seed: int) -> Evidence:
     first = descend_token(near, np.ones(1), np.arange(3))[0, 1:]
     return both(
         at_least(m[large, 1:], binary.log_bound(t, x[large, None], 1.0), x=x[large, None], step=t),
-        at_least(m[larger, 1:], binary.log1p_bound(t, x[larger, None], 1.0), x=x[larger, None], step=t),
+        at_least(
+            m[larger, 1:], binary.log1p_bound(t, x[larger, None], 1.0), x=x[larger, None], step=t
+        ),
         true(fails, x=x[small]),
         true((first < np.log1p(near * np.arange(1, 3))).any(), x=near[0]),
     )
@@ -370,7 +383,7 @@ def _margin_proof() -> list[Certificate]:
     least = functools.reduce(lambda a, b: a if a < b else b, ahead)
     return [
         *found,
-        prove("x = 1.99: m_t ≥ log(xt) has failed before t = 10^53 (y_t ≤ xt + D, and the deficit diverges)", when, "<", arb(10) ** 53),
+        prove("x = 1.99: m_t ≥ log(xt) has failed before t = 10^50 (y_t ≤ xt + D, and the deficit diverges)", when, "<", arb(10) ** 50),
         prove("e^(x/2) = 1 + x has its root above 2.5128624172", root(fmpq(25128624172, 10**10)), "<", fmpq(0)),
         prove("and below 2.5128624173", root(fmpq(25128624173, 10**10)), ">", fmpq(0)),
         prove("2 ≤ x ≤ 2.52: y_30 − 30x exceeds all later deficits, 1/59, so m_t ≥ log(xt) for ever", least, ">", fmpq(1, 59)),
@@ -461,8 +474,12 @@ def _whole_loss_bound(seed: int) -> Evidence:
             W = W - eta * np.asarray(memory.grad(problem, W))
             if step in steps:
                 losses.append(float(memory.loss(problem, W)))
-        parts.append(at_most(losses, binary.descent_loss_bound(steps, problem, eta), step=steps, model=index))
-        parts.append(at_most(losses, binary.flow_loss(eta * steps, problem), step=steps, model=index))
+        parts.append(
+            at_most(losses, binary.descent_loss_bound(steps, problem, eta), step=steps, model=index)
+        )
+        parts.append(
+            at_most(losses, binary.flow_loss(eta * steps, problem), step=steps, model=index)
+        )
     return both(*parts)
 
 
@@ -521,8 +538,12 @@ C17 = Claim(
 def _loss_falls(seed: int) -> Evidence:
     x, at, m = _descents(seed)
     ell = np.logaddexp(0.0, -m)
-    falls = at_most(np.diff(ell, axis=1), 0.0, learning_rate_times_rate=x[:, None], step=at[None, 1:])
-    grows = at_least(np.diff(m, axis=1), 0.0, learning_rate_times_rate=x[:, None], step=at[None, 1:])
+    falls = at_most(
+        np.diff(ell, axis=1), 0.0, learning_rate_times_rate=x[:, None], step=at[None, 1:]
+    )
+    grows = at_least(
+        np.diff(m, axis=1), 0.0, learning_rate_times_rate=x[:, None], step=at[None, 1:]
+    )
     return both(falls, grows, _loss_bound(seed, binary.LOSS_CONSTANT))
 
 

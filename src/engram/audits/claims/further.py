@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +32,12 @@ _DRAWS = 64
 def _five_in_three(seed: int) -> tuple[list[Problem], np.ndarray]:
     """Figure 6 with d = 3: random draws, and the margins after 20,000 steps at learning rate 10."""
     rng = rng_for(seed, "C52")
-    problems = [on_sphere(int(key), 5, 5, 3, targets="identity") for key in rng.integers(0, 2**31, _DRAWS)]
-    return problems, _train(np.stack([q.inputs for q in problems]), np.stack([q.outputs for q in problems]))
+    problems = [
+        on_sphere(int(key), 5, 5, 3, targets="identity") for key in rng.integers(0, 2**31, _DRAWS)
+    ]
+    return problems, _train(
+        np.stack([q.inputs for q in problems]), np.stack([q.outputs for q in problems])
+    )
 
 
 @in_double
@@ -44,7 +49,9 @@ def _train(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         system = ParticleSystem(Problem(E, U, p, np.arange(5)))
         state = system.start(jnp.zeros((3, 3)))
         at = jnp.array([20_000])
-        path = run(system, GradientDescent(10.0, 20_000), state, at=at, record=lambda s, d, c: c.index)
+        path = run(
+            system, GradientDescent(10.0, 20_000), state, at=at, record=lambda s, d, c: c.index
+        )
         w = path.final.scores
         return jnp.diag(w) - jnp.where(jnp.eye(5, dtype=bool), -jnp.inf, w).max(1)
 
@@ -61,7 +68,11 @@ def _often_enough(seed: int) -> Evidence:
     problems, m = _five_in_three(seed)
     stored = np.array([is_separable(margin_rows(problem)) for problem in problems])
     learnt = (m > 0).all(1)
-    errors = [float(memory.error_rate(q, max_margin(q))) for q, fits in zip(problems, stored, strict=True) if fits]
+    errors = [
+        float(memory.error_rate(q, max_margin(q)))
+        for q, fits in zip(problems, stored, strict=True)
+        if fits
+    ]
     angle = np.linspace(0, 2 * np.pi, 13)[:-1]
     ring = np.stack([np.cos(angle), np.sin(angle)], 1)
     many = Problem(ring, ring, np.full(12, 1 / 12), np.arange(12))
@@ -70,7 +81,13 @@ def _often_enough(seed: int) -> Evidence:
         equal(float(memory.error_rate(many, np.eye(2))), 0.0),
         at_least((m > 0).mean(0)[0], (m > 0).mean(0)[4], tolerance=0.2),
     )  # fmt: skip
-    return Evidence(found.slack, found.where, found.tolerance, f"{stored.mean():.3f} can be stored, {learnt.mean():.3f} are after 20,000 steps, of {_DRAWS} draws", found.cases)
+    return Evidence(
+        found.slack,
+        found.where,
+        found.tolerance,
+        f"{stored.mean():.3f} can be stored, {learnt.mean():.3f} are after 20,000 steps, of {_DRAWS} draws",
+        found.cases,
+    )
 
 
 C52 = Claim(
@@ -92,13 +109,18 @@ C52 = Claim(
 
 def _crowded(count: int = 4) -> Problem:
     """One token whose target is crowded by a correlated class: unit outputs in the plane."""
-    return Problem([[1.0, 0.0]], [[1.0, 0.0], [0.8, 0.6], [0.6, -0.8], [0.0, -1.0]][:count], [1.0], [0])
+    return Problem(
+        [[1.0, 0.0]], [[1.0, 0.0], [0.8, 0.6], [0.6, -0.8], [0.0, -1.0]][:count], [1.0], [0]
+    )
 
 
 def _limited(seed: int) -> Evidence:
     """As printed: with orthogonal inputs the first step raises nobody's loss, whatever the outputs."""
     rng, found = rng_for(seed, "C53"), []
-    for problem in [_crowded(), *(random_problem(rng, 3, 5, 4, orthogonal=True) for _ in range(20))]:
+    for problem in [
+        _crowded(),
+        *(random_problem(rng, 3, 5, 4, orthogonal=True) for _ in range(20)),
+    ]:
         d = problem.dim
         W = -100.0 * np.asarray(memory.grad(problem, np.zeros((d, d))))
         found.append(float(memory.loss(problem, W)) / np.log(problem.num_outputs))
@@ -118,7 +140,13 @@ def _decoupled(seed: int) -> Evidence:
         for calm in (random_problem(rng, 3, 2, 4, orthogonal=True), orthonormal(3, 4, key=index)):
             V = rng.normal(size=(4, 4))
             after = V - 10 ** rng.uniform(-1, 3) * np.asarray(memory.grad(calm, V))
-            found.append(at_least(np.asarray(memory.margins(calm, after)) - np.asarray(memory.margins(calm, V)), 0.0, tolerance=1e-9))
+            found.append(
+                at_least(
+                    np.asarray(memory.margins(calm, after)) - np.asarray(memory.margins(calm, V)),
+                    0.0,
+                    tolerance=1e-9,
+                )
+            )
     return both(*found)
 
 
@@ -161,13 +189,24 @@ def _catches_up(seed: int, *, largest: float) -> Evidence:
 
 def _falls_back(seed: int) -> Evidence:
     ratio = _ratios(0.9)
-    return both(_catches_up(seed, largest=4.0), equal(ratio[-1], 1 / 9, tolerance=1e-6), at_least(ratio[:, 19].max(), 0.5))
+    return both(
+        _catches_up(seed, largest=4.0),
+        equal(ratio[-1], 1 / 9, tolerance=1e-6),
+        at_least(ratio[:, 19].max(), 0.5),
+    )
 
 
 @precisely
 def _catch_up_proof() -> list[Certificate]:
     ratio = lambda x: descent_margins(x / 9, 20)[20] / descent_margins(x, 20)[20]
-    return [Certificate("p = (9/10, 1/10), 20 steps: the ratio of margins at ηc_1 = 100 is at least that at ηc_1 = 5", ratio(fmpq(100)), ">=", ratio(fmpq(5)))]
+    return [
+        Certificate(
+            "p = (9/10, 1/10), 20 steps: the ratio of margins at ηc_1 = 100 is at least that at ηc_1 = 5",
+            ratio(fmpq(100)),
+            ">=",
+            ratio(fmpq(5)),
+        )
+    ]
 
 
 C54 = Claim(
@@ -244,7 +283,7 @@ def _recalled(rng: np.random.Generator, N: int, d: int, stored: int) -> int:
 
 
 @functools.lru_cache(maxsize=2)
-def _capacities(seed: int) -> dict[str, dict[int, float]]:
+def _capacities(seed: int) -> dict[str, dict[int, Any]]:
     """Associations held per dimension: by outer products, by those of the most frequent, by the best W."""
     rng = rng_for(seed, "C56")
     mean = lambda N, d, stored: np.mean([_recalled(rng, N, d, stored) for _ in range(8)]) / d
@@ -254,7 +293,9 @@ def _capacities(seed: int) -> dict[str, dict[int, float]]:
     chance = lambda N, M, d, draws, targets: np.mean([
         is_separable(margin_rows(on_sphere(int(rng.integers(2**31)), N, M, d, targets=targets))) for _ in range(draws)
     ])  # fmt: skip
-    likely = lambda d: itertools.takewhile(lambda N: chance(N, N, d, 8, "identity") >= 0.5, range(d, 5 * d))
+    likely = lambda d: itertools.takewhile(
+        lambda N: chance(N, N, d, 8, "identity") >= 0.5, range(d, 5 * d)
+    )
     trained = {d: max(likely(d)) / d for d in (2, 3, 6)}
     return {"outer products": hebbian, "the most frequent": threshold, "the best W": trained,
             "two classes": {d: 4 * d * chance(2 * d, 2, d, 100, "random") / d for d in (2, 3, 6)}}  # fmt: skip
@@ -270,7 +311,10 @@ def _about_d(seed: int) -> Evidence:
 def _about_d_corrected(seed: int) -> Evidence:
     found = _capacities(seed)
     two = np.array(list(found["two classes"].values()))
-    told = "; ".join(f"{name}: " + ", ".join(f"{value:.2f}d at d = {d}" for d, value in values.items()) for name, values in found.items())
+    told = "; ".join(
+        f"{name}: " + ", ".join(f"{value:.2f}d at d = {d}" for d, value in values.items())
+        for name, values in found.items()
+    )
     growing = [list(found[name].values()) for name in ("outer products", "the best W")]
     evidence = both(
         # Cover: half of the labellings of N = 2d points can be stored; 4d times that share is 2d.

@@ -41,7 +41,9 @@ def _plane(seed: int) -> Evidence:
         u = problem.outputs[1] - problem.outputs[0]
         moved = -u @ np.asarray(memory.grad(problem, W))
         sign = 1.0 - 2.0 * problem.targets
-        told = -(u @ u) * np.asarray(_slope_in_the_plane(u @ W, problem.inputs, sign, problem.probs))
+        told = -(u @ u) * np.asarray(
+            _slope_in_the_plane(u @ W, problem.inputs, sign, problem.probs)
+        )
         found.append(equal(moved, told, tolerance=1e-12, model=index))
     return both(*found)
 
@@ -58,7 +60,14 @@ def _hessian(seed: int) -> Evidence:
     rng, found = rng_for(seed, "C44"), []
     for index in range(20):
         problem, W = random_problem(rng, 4, 3, 3), random_weights(rng, 3, 3.0)
-        found.append(equal(np.asarray(memory.hessian(problem, W)), np.asarray(autohess(W, *parts(problem))), tolerance=1e-12, model=index))
+        found.append(
+            equal(
+                np.asarray(memory.hessian(problem, W)),
+                np.asarray(autohess(W, *parts(problem))),
+                tolerance=1e-12,
+                model=index,
+            )
+        )
     return both(*found)
 
 
@@ -115,7 +124,14 @@ def _tie_proof() -> list[Certificate]:
     # Along (1, −1, 0)/√2 the Hessian of one orthonormal token is this; the sharpness is at least it.
     gap = q[0] - q[1]
     along = (q[0] + q[1]) / 2 - gap * gap / 2
-    return [Certificate("M = 3, one token, orthonormal, w = (50, 50, −50): the sharpness is at most 1/3, that at W = 0", along, "<=", fmpq(1, 3))]
+    return [
+        Certificate(
+            "M = 3, one token, orthonormal, w = (50, 50, −50): the sharpness is at most 1/3, that at W = 0",
+            along,
+            "<=",
+            fmpq(1, 3),
+        )
+    ]
 
 
 C45 = Claim(
@@ -203,7 +219,9 @@ def _map_slope(g: arb) -> arb:
 
 
 def _curve(g: arb) -> arb:
-    return sum((p * z * z * sigma(z * g) * sigma(-z * g) for z, p in zip(_Z, _P, strict=True)), arb(0))
+    return sum(
+        (p * z * z * sigma(z * g) * sigma(-z * g) for z, p in zip(_Z, _P, strict=True)), arb(0)
+    )
 
 
 @precisely
@@ -264,12 +282,14 @@ def _family(theta: np.ndarray) -> np.ndarray:
 
 def _forgets(seed: int) -> Evidence:
     """The exact example by engram's own descent, and the family's condition by Newton's method."""
-    problem = Problem([[1.0, 0.0], [-0.8, 0.6], [-0.8, -0.6]], np.eye(2), [0.4, 0.3, 0.3], [0, 0, 0])
+    problem = Problem(
+        [[1.0, 0.0], [-0.8, 0.6], [-0.8, -0.6]], np.eye(2), [0.4, 0.3, 0.3], [0, 0, 0]
+    )
     W = np.zeros((2, 2))
     for _ in range(300):
         W = W - np.asarray(memory.grad(problem, W))
     g = W[0] - W[1]
-    z, p = problem.inputs[None], problem.probs
+    z, p = np.asarray(problem.inputs)[None], np.asarray(problem.probs)
     excess = float(memory.error_rate(problem, W)) - least_plane_error(z, p)[0]
     rng = rng_for(seed, "C47")
     theta, p1 = rng.uniform(0.1, 1.4, 200), rng.uniform(0.34, 0.6, 200)
@@ -333,8 +353,19 @@ def _norm_corrected(seed: int) -> Evidence:
     share = [float(found[N][0].mean()) for N in found]
     rising = at_least(np.diff(share), 0.0, tolerance=3 * np.sqrt(0.5 / _DRAWS))
     notes = ", ".join(f"{N}: {value:.2f}" for N, value in zip(found, share, strict=True))
-    evidence = both(frequency(found[20][0], above=0.5), frequency(found[40][0], above=0.5), frequency(found[40][1], below=0.1), rising)
-    return Evidence(evidence.slack, evidence.where, evidence.tolerance, f"excess risk by N: {notes}", evidence.cases)
+    evidence = both(
+        frequency(found[20][0], above=0.5),
+        frequency(found[40][0], above=0.5),
+        frequency(found[40][1], below=0.1),
+        rising,
+    )
+    return Evidence(
+        evidence.slack,
+        evidence.where,
+        evidence.tolerance,
+        f"excess risk by N: {notes}",
+        evidence.cases,
+    )
 
 
 C48 = Claim(

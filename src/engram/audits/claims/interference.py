@@ -1,6 +1,7 @@
 """C28 to C42: two tokens that interfere (Theorem 4), and loss spikes."""
 
 import functools
+from typing import Any
 
 import numpy as np
 from flint import arb, fmpq
@@ -59,7 +60,14 @@ def _random_pairs(seed: int, name: str, count: int = 30):
     for alpha, p1, contrast, eta in zip(*drawn, strict=True):
         inputs = [[1.0, 0.0], [alpha, np.sqrt((1 - alpha) * (1 + alpha))]]
         problem = Problem(inputs, np.sqrt(contrast / 2) * np.eye(2), [p1, 1 - p1], [0, 1])
-        yield problem, random_weights(rng, 2, 5.0), float(alpha), float(p1), float(contrast), float(eta)
+        yield (
+            problem,
+            random_weights(rng, 2, 5.0),
+            float(alpha),
+            float(p1),
+            float(contrast),
+            float(eta),
+        )
 
 
 def _one_step(seed: int) -> Evidence:
@@ -68,8 +76,10 @@ def _one_step(seed: int) -> Evidence:
         m = np.asarray(memory.margins(problem, W))
         step = -eta * np.asarray(memory.grad(problem, W))
         moved = np.asarray(memory.margins(problem, W + step))
-        told = np.array(interference.descent_step(*m, eta, alpha, p1, contrast))
-        parts.append(equal(moved, told, tolerance=1e-12, correlation=alpha, p1=p1, contrast=contrast))
+        told = np.array(interference.descent_step(m[0], m[1], eta, alpha, p1, contrast))
+        parts.append(
+            equal(moved, told, tolerance=1e-12, correlation=alpha, p1=p1, contrast=contrast)
+        )
     return both(*parts)
 
 
@@ -111,7 +121,15 @@ def _half_velocity(seed: int, form) -> Evidence:
         m = np.asarray(memory.margins(problem, W))
         rise = np.asarray(memory.margins(problem, -np.asarray(memory.grad(problem, W))))
         told = form(*interference.halves(*m), alpha, p1, contrast)
-        parts.append(equal(interference.halves(*rise), np.array(told), tolerance=1e-12, correlation=alpha, p1=p1))
+        parts.append(
+            equal(
+                interference.halves(*rise),
+                np.array(told),
+                tolerance=1e-12,
+                correlation=alpha,
+                p1=p1,
+            )
+        )
     return both(*parts)
 
 
@@ -160,7 +178,14 @@ def _exact_condition(seed: int) -> Evidence:
 def _one_step_proof() -> list[Certificate]:
     # Both margins at -50, alpha = -1/2, p = 1/2, c = 2, eta = 1: one step adds at most c eta (1 + 1/2)/2.
     after = -50 + 2 * (arb(fmpq(1, 2)) * sigma(arb(-50)) * fmpq(3, 2))
-    return [Certificate("α = −1/2, p_1 = 1/2, c = 2, η = 1, both margins −50: positive after one step", after, ">", fmpq(0))]
+    return [
+        Certificate(
+            "α = −1/2, p_1 = 1/2, c = 2, η = 1, both margins −50: positive after one step",
+            after,
+            ">",
+            fmpq(0),
+        )
+    ]
 
 
 C29 = Claim(
@@ -193,7 +218,9 @@ def _max_margin_form(seed: int) -> Evidence:
         problem = two_tokens(alpha, 0.75)
         W = np.asarray(interference.max_margin(problem))
         parts.append(equal(np.asarray(max_margin(problem)), W, tolerance=1e-6, correlation=alpha))
-        parts.append(equal(np.linalg.norm(W), interference.max_margin_norm(alpha), correlation=alpha))
+        parts.append(
+            equal(np.linalg.norm(W), interference.max_margin_norm(alpha), correlation=alpha)
+        )
         parts.append(equal(np.asarray(memory.margins(problem, W)), 1.0, correlation=alpha))
     return both(*parts)
 
@@ -222,7 +249,11 @@ def _sum_as_printed(seed: int) -> Evidence:
     late = (c0 * (1 - p1) * _TIMES > 1e5) & (_TIMES > 0)
     ratio = (np.exp(half_sum) - 1) / np.where(late, c0 * _TIMES, 1.0)
     low, high = printed.half_sum_constants(p1)
-    where = {"correlation": _pick(alpha, late), "p1": _pick(p1, late), "time": _pick(_TIMES, late)}
+    where: dict[str, Any] = {
+        "correlation": _pick(alpha, late),
+        "p1": _pick(p1, late),
+        "time": _pick(_TIMES, late),
+    }
     return both(
         at_least(ratio[late], _pick(low, late), tolerance=1e-2, **where),
         at_most(ratio[late], _pick(high, late), tolerance=1e-2, **where),
@@ -236,7 +267,7 @@ def _pick(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def _sum_bounds(seed: int) -> Evidence:
     drawn, _, half_sum = _flows(seed)
     alpha, p1, c, _ = _columns(drawn)
-    where = {"correlation": alpha, "p1": p1, "time": _TIMES[None, :]}
+    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "time": _TIMES[None, :]}
     low, high = interference.half_sum_bounds(_TIMES[None, :], alpha, p1, c)
     inner = np.abs(drawn.correlation) < 0.9
     limit = interference.half_sum_asymptote(_TIMES[None, 1:], alpha[inner], p1[inner], c[inner])
@@ -263,7 +294,14 @@ def _sum_constants_are_sharp() -> Evidence:
 def _sum_proof() -> list[Certificate]:
     t = 10**6
     half_sum = inverse_g(1 + fmpq(t, 2))
-    return [Certificate("p_1 = 1/2, α = 1/2, c = 2, t = 10⁶: (e^{γ_2} − 1)/(c_0 t) ≥ 2 p_2 = 1", (half_sum.exp() - 1) / t, ">=", fmpq(1))]
+    return [
+        Certificate(
+            "p_1 = 1/2, α = 1/2, c = 2, t = 10⁶: (e^{γ_2} − 1)/(c_0 t) ≥ 2 p_2 = 1",
+            (half_sum.exp() - 1) / t,
+            ">=",
+            fmpq(1),
+        )
+    ]
 
 
 def _flow_curves(alpha: float, p1: float) -> tuple[np.ndarray, np.ndarray]:
@@ -298,7 +336,7 @@ C33 = Claim(
 def _gap_as_printed(seed: int) -> Evidence:
     drawn, half_gap, half_sum = _flows(seed)
     alpha, p1, c, _ = _columns(drawn)
-    where = {"correlation": alpha, "p1": p1, "time": _TIMES[None, :]}
+    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "time": _TIMES[None, :]}
     rise, _ = interference.flow_velocity(half_gap, half_sum, alpha, p1, c)
     rise = np.asarray(rise)
     turned = half_gap >= np.asarray(interference.turning_half_gap(half_sum, p1))
@@ -314,7 +352,7 @@ def _gap_bounds(seed: int) -> Evidence:
     drawn, half_gap, _ = _flows(seed)
     alpha, p1, _, _ = _columns(drawn)
     low, high = interference.half_gap_bounds(p1)
-    where = {"correlation": alpha, "p1": p1, "time": _TIMES[None, :]}
+    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "time": _TIMES[None, :]}
     sharp = flow_pairs(np.array([0.9999]), 0.75, 2.0, np.geomspace(10.0, 1e5, 50))[0]
     return both(
         at_least(half_gap, low, tolerance=_SOLVER, **where),
@@ -336,8 +374,13 @@ C34 = Claim(
 def _turn_as_printed(seed: int) -> Evidence:
     drawn, half_gap, half_sum = _flows(seed)
     alpha, p1, c, _ = _columns(drawn)
-    where = {"correlation": alpha, "p1": p1, "time": _TIMES[None, :]}
-    turned = at_most(np.sinh(half_gap - _middle(p1)), printed.half_gap_turning_bound(half_sum, p1), tolerance=_SOLVER, **where)
+    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "time": _TIMES[None, :]}
+    turned = at_most(
+        np.sinh(half_gap - _middle(p1)),
+        printed.half_gap_turning_bound(half_sum, p1),
+        tolerance=_SOLVER,
+        **where,
+    )
     told = printed.half_gap_upper_bound(_TIMES[None, :], alpha, p1, c)
     return both(turned, at_most(half_gap, told, tolerance=_SOLVER, **where))
 
@@ -410,7 +453,9 @@ def _limit_corrected(seed: int) -> Evidence:
         equal(interference.halves(*np.moveaxis(m[index], 1, 0)), np.array(interference.flow_solution(_TIMES, alpha[index], 0.75)), tolerance=_SOLVER, correlation=alpha[index], time=_TIMES)
         for index in (0, 2, 6)
     ]  # fmt: skip
-    return both(equal(half_gap, told, tolerance=1e-3, correlation=alpha), *ends, _turn_corrected(seed))
+    return both(
+        equal(half_gap, told, tolerance=1e-3, correlation=alpha), *ends, _turn_corrected(seed)
+    )
 
 
 C36 = Claim(
@@ -445,15 +490,24 @@ def _rate_corrected(seed: int) -> Evidence:
     above = _SLOW > 0
     told = np.asarray(interference.half_gap_deviation_asymptote(t, _SLOW[above], 0.75))
     slow = np.array([-0.8, -0.5, -0.3])
-    bound = np.asarray(interference.half_gap_deviation_lower_bound(_TIMES[None, :], slow[:, None], 0.75))
+    bound = np.asarray(
+        interference.half_gap_deviation_lower_bound(_TIMES[None, :], slow[:, None], 0.75)
+    )
     rows = [0, 1, 2]
     slopes = np.log(np.abs(away[:3, -1] / away[:3, -9])) / np.log(_TIMES[-1] / _TIMES[-9])
     orthogonal = interference.half_gap_deviation_asymptote(1e30, 0.0, 0.75)
     exact = float(_exact_orthogonal_deviation(30))
     return both(
         equal(away[above, index] / told, 1.0, tolerance=5e-3, correlation=_SLOW[above]),
-        at_least(-away[rows], bound, tolerance=_SOLVER, correlation=slow[:, None], time=_TIMES[None, :]),
-        equal(slopes, -np.asarray(interference.half_gap_exponent(slow)), tolerance=0.01, correlation=slow),
+        at_least(
+            -away[rows], bound, tolerance=_SOLVER, correlation=slow[:, None], time=_TIMES[None, :]
+        ),
+        equal(
+            slopes,
+            -np.asarray(interference.half_gap_exponent(slow)),
+            tolerance=0.01,
+            correlation=slow,
+        ),
         # The next term is a constant over log t.
         equal(exact / orthogonal, 1.0, tolerance=3 / np.log(1e30)),
         _lower_bound_is_sharp(),
@@ -479,13 +533,29 @@ def _rate_proof() -> list[Certificate]:
     found = []
     for decades, bound in ((8, 10), (16, 20), (32, 40)):
         away = arb(10) ** decades * _exact_orthogonal_deviation(decades)
-        found.append(Certificate(f"α = 0, c = 2, p_1 = 3/4, t = 10^{decades}: t|γ_1 − γ̄| ≤ {bound}", away, "<=", bound))
+        found.append(
+            Certificate(
+                f"α = 0, c = 2, p_1 = 3/4, t = 10^{decades}: t|γ_1 − γ̄| ≤ {bound}",
+                away,
+                "<=",
+                bound,
+            )
+        )
     # alpha = -1/2: kappa = 1/3; I(kappa) = sum kappa 2^-n/(n - kappa), its tail below 2^-60.
     kappa, t = fmpq(1, 3), arb(10) ** 12
-    share = sum((arb(kappa / (2**n * (n - kappa))) for n in range(1, 61)), arb(0)) + arb(0, arb(2) ** -60)
+    share = sum((arb(kappa / (2**n * (n - kappa))) for n in range(1, 61)), arb(0)) + arb(
+        0, arb(2) ** -60
+    )
     sinh = (arb(3).sqrt() - 1 / arb(3).sqrt()) / 2
     least = (sinh * (1 - share) * (-arb(kappa) * (fmpq(3, 4) * t + 1).log()).exp()).asinh()
-    found.append(Certificate("α = −1/2, c = 2, p_1 = 3/4, t = 10¹²: t|γ_1 − γ̄| ≤ 10⁶ (by the lower bound)", t * least, "<=", 10**6))
+    found.append(
+        Certificate(
+            "α = −1/2, c = 2, p_1 = 3/4, t = 10¹²: t|γ_1 − γ̄| ≤ 10⁶ (by the lower bound)",
+            t * least,
+            "<=",
+            10**6,
+        )
+    )
     return found
 
 
@@ -538,8 +608,20 @@ def _descent_sum_exact(seed: int) -> Evidence:
 @precisely
 def _descent_sum_proof() -> list[Certificate]:
     m1, m2 = pair_descent(0, fmpq(1, 2), 2, 1, 5)[5]
-    held = Certificate("α = 0, p_1 = 1/2, c = 2, η = 1, t = 5: γ_2 ≥ G⁻¹(1 + ηp_2c_0t)", (m1 + m2) / 2, ">=", inverse_g(1 + 5), violates=False)
-    lost = Certificate("the appendix's later line γ_2 ≥ log(ηct + 1) is false there: γ_2 is below log 11", (m1 + m2) / 2, "<", arb(11).log(), violates=False)
+    held = Certificate(
+        "α = 0, p_1 = 1/2, c = 2, η = 1, t = 5: γ_2 ≥ G⁻¹(1 + ηp_2c_0t)",
+        (m1 + m2) / 2,
+        ">=",
+        inverse_g(1 + 5),
+        violates=False,
+    )
+    lost = Certificate(
+        "the appendix's later line γ_2 ≥ log(ηct + 1) is false there: γ_2 is below log 11",
+        (m1 + m2) / 2,
+        "<",
+        arb(11).log(),
+        violates=False,
+    )
     return [held, lost]
 
 
@@ -563,7 +645,12 @@ def _box(seed: int, form) -> Evidence:
     drawn, at, half_gap, _ = _descents(seed)
     alpha, p1, c, eta = _columns(drawn)
     low, high = form(eta, alpha, p1, c)
-    where = {"correlation": alpha, "p1": p1, "learning_rate": eta, "step": at[None, :]}
+    where: dict[str, Any] = {
+        "correlation": alpha,
+        "p1": p1,
+        "learning_rate": eta,
+        "step": at[None, :],
+    }
     return both(at_least(half_gap, low, **where), at_most(half_gap, high, **where))
 
 
@@ -571,7 +658,14 @@ def _box_as_printed(seed: int) -> Evidence:
     drawn, at, half_gap, _ = _descents(seed)
     alpha, p1, _, eta = _columns(drawn)
     told = printed.descent_half_gap_deviation(eta, alpha, p1)
-    away = at_most(np.abs(half_gap - _middle(p1)), told, correlation=alpha, p1=p1, learning_rate=eta, step=at[None, :])
+    away = at_most(
+        np.abs(half_gap - _middle(p1)),
+        told,
+        correlation=alpha,
+        p1=p1,
+        learning_rate=eta,
+        step=at[None, :],
+    )
     return both(away, _box(seed, printed.descent_half_gap_bounds))
 
 
@@ -630,8 +724,8 @@ C39 = Claim(
 def _steps_to_perfect(drawn: Pairs, last: int) -> np.ndarray:
     """The first recorded step with both margins positive; NaN if there is none by `last`."""
     at = steps_to(last, dense=256, sparse=48)
-    right = (descend_pairs(*drawn, at) > 0).all(2)
-    return np.where(right.any(1), at[right.argmax(1)], np.nan)
+    right = np.asarray((descend_pairs(*drawn, at) > 0).all(2))
+    return np.where(right.sum(1) > 0, at[right.argmax(1)], np.nan)
 
 
 def _always_perfect(seed: int) -> Evidence:
@@ -647,13 +741,28 @@ def _perfect_corrected(seed: int) -> Evidence:
     drawn = pairs(rng, _RUNS, nearest=0.05, rates=(0.1, 100.0), contrasts=(1.0, 4.0))
     drawn = drawn._replace(p1=np.minimum(drawn.p1, 0.95))
     reached = _steps_to_perfect(drawn, 1_000_000)
-    where = {"correlation": drawn.correlation, "p1": drawn.p1, "learning_rate": drawn.learning_rate}
+    where: dict[str, Any] = {
+        "correlation": drawn.correlation,
+        "p1": drawn.p1,
+        "learning_rate": drawn.learning_rate,
+    }
     eta = np.array([1.0, 2, 3, 5, 10, 30, 100, 300, 1000])
-    steps = _steps_to_perfect(Pairs(np.full(9, 0.9), np.full(9, 0.6), np.full(9, 2.0), eta), 1_000_000)
+    steps = _steps_to_perfect(
+        Pairs(np.full(9, 0.9), np.full(9, 0.6), np.full(9, 2.0), eta), 1_000_000
+    )
     alpha = np.array([0.1, 0.5, 0.8, 0.9, 0.95, 0.98])
-    harder = _steps_to_perfect(Pairs(alpha, np.full(6, 0.75), np.full(6, 2.0), np.ones(6)), 1_000_000)
-    limit = np.array([float(interference.perceptron_steps(a, p)) for a, p in zip(drawn.correlation, drawn.p1, strict=True)])
-    giant = _steps_to_perfect(drawn._replace(learning_rate=np.full(_RUNS, 1e7), contrast=np.full(_RUNS, 2.0)), 1_000_000)
+    harder = _steps_to_perfect(
+        Pairs(alpha, np.full(6, 0.75), np.full(6, 2.0), np.ones(6)), 1_000_000
+    )
+    limit = np.array(
+        [
+            float(interference.perceptron_steps(a, p))
+            for a, p in zip(drawn.correlation, drawn.p1, strict=True)
+        ]
+    )
+    giant = _steps_to_perfect(
+        drawn._replace(learning_rate=np.full(_RUNS, 1e7), contrast=np.full(_RUNS, 2.0)), 1_000_000
+    )
     alike = np.isfinite(giant) & (limit <= 256)
     return both(
         true(np.isfinite(reached), **where),
@@ -689,7 +798,9 @@ def _early_steps(seed: int, factor) -> Evidence:
         told = np.array(printed.early_margin_steps(0.0, eta, alpha, p1)) * factor(c)
         moved = np.array(interference.descent_step(0.0, 0.0, eta, alpha, p1, c))
         ran = descend_pairs(np.full(_RUNS, alpha), p1, c, eta, np.arange(257))[0, 1]
-        parts.append(at_most(np.abs(moved - told), c * eta * (1 - p1), correlation=alpha, p1=p1, contrast=c))
+        parts.append(
+            at_most(np.abs(moved - told), c * eta * (1 - p1), correlation=alpha, p1=p1, contrast=c)
+        )
         parts.append(equal(moved, ran, tolerance=1e-12))
     return both(*parts)
 
@@ -726,8 +837,9 @@ def _spike_corrected(seed: int) -> Evidence:
     drawn, loss = _spikes(seed)
     large = drawn.contrast >= 2
     told = np.asarray(spike.spike_bound(drawn.learning_rate, *drawn[:3]))
-    where = drawn._asdict()
-    ran = descend_pairs(*(values[:_RUNS] for values in drawn), np.arange(257))[:, 1]
+    where: dict[str, Any] = drawn._asdict()
+    few = Pairs(*(values[:_RUNS] for values in drawn))
+    ran = descend_pairs(*few, np.arange(257))[:, 1]
     p = np.stack([drawn.p1, 1 - drawn.p1], 1)[:_RUNS]
     threshold = np.asarray(spike.two_token_spike_threshold(*drawn[:3]))
     problems = [two_tokens(a, p) for a, p in zip(drawn.correlation[:8], drawn.p1[:8], strict=True)]
@@ -736,10 +848,19 @@ def _spike_corrected(seed: int) -> Evidence:
         at_least(loss, told, **where),
         # From the spike's size on, the bound is all there is: it cannot be improved by a factor.
         at_most(loss[told > 100], 1.02 * told[told > 100] + 1),
-        at_least(loss[large], printed.spike_bound(drawn.learning_rate[large], drawn.correlation[large], drawn.p1[large])),
+        at_least(
+            loss[large],
+            printed.spike_bound(
+                drawn.learning_rate[large], drawn.correlation[large], drawn.p1[large]
+            ),
+        ),
         equal((p * np.logaddexp(0.0, -ran)).sum(1), loss[:_RUNS], tolerance=1e-12),
         true((loss > np.log(2)) == (drawn.learning_rate > threshold), **where),
-        equal(general, spike.two_token_spike_threshold(drawn.correlation[:8], drawn.p1[:8]), tolerance=1e-9),
+        equal(
+            general,
+            spike.two_token_spike_threshold(drawn.correlation[:8], drawn.p1[:8]),
+            tolerance=1e-9,
+        ),
     )
 
 

@@ -37,7 +37,9 @@ def _is_convex(seed: int) -> Evidence:
         lowest.append(values[0])
         size.append(max(values[-1], 1e-300))
     # d^2 rounded products per entry, relative to the largest eigenvalue.
-    convex = at_least(np.array(lowest) / np.array(size), 0.0, tolerance=_D**2 * 1e-15, model=np.arange(_MODELS))
+    convex = at_least(
+        np.array(lowest) / np.array(size), 0.0, tolerance=_D**2 * 1e-15, model=np.arange(_MODELS)
+    )
     return both(convex, _is_time_change())
 
 
@@ -162,7 +164,9 @@ C03 = Claim(
 
 def _orientation(seed: int, scores) -> Evidence:
     parts = [
-        equal(scores(problem, W), np.asarray(memory.scores(problem, W)), token=np.arange(_N)[:, None])
+        equal(
+            scores(problem, W), np.asarray(memory.scores(problem, W)), token=np.arange(_N)[:, None]
+        )
         for problem, W in _models(seed, "C04", 5)
     ]
     return both(*parts)
@@ -247,13 +251,13 @@ def _classified(seed: int, positive) -> Evidence:
 
 
 def _all_positive(problem: Problem, W: np.ndarray) -> np.ndarray:
-    return (np.asarray(memory.class_margins(problem, W)) > 0).all(1)
+    return np.asarray((np.asarray(memory.class_margins(problem, W)) > 0).all(1))
 
 
 def _others_positive(problem: Problem, W: np.ndarray) -> np.ndarray:
     m = np.array(memory.class_margins(problem, W))
     m[np.arange(len(m)), problem.targets] = np.inf
-    return (m > 0).all(1)
+    return np.asarray((m > 0).all(1))
 
 
 C07 = Claim(
@@ -279,7 +283,9 @@ def _is_exposed(problem: Problem) -> bool:
 
 def _capacity(seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = rng_for(seed, "C08")
-    drawn = [random_problem(rng, 2, 5, 2) for _ in range(60)]  # five points of the plane: some inside
+    drawn = [
+        random_problem(rng, 2, 5, 2) for _ in range(60)
+    ]  # five points of the plane: some inside
     drawn.append(Problem([[1.0, 0.0]], [[1.0, 0], [-1, 0], [0, 0]], [1.0], [2]))
     stored = np.array([is_separable(margin_rows(problem)) for problem in drawn])
     return stored, np.array([_is_exposed(problem) for problem in drawn])

@@ -48,7 +48,9 @@ def _velocities(seed: int) -> Evidence:
         norms, rate = rng.uniform(0.5, 2.0, 4), 10 ** rng.uniform(-1, 1)
         problem, w = _family(rng, norms, rate), rng.normal(size=(1, 4)) * 3
         told = multiclass.flow_velocity(w, np.array([rate]), norms)
-        parts.append(equal(np.asarray(particles.force(problem, w)), told, tolerance=1e-13, model=index))
+        parts.append(
+            equal(np.asarray(particles.force(problem, w)), told, tolerance=1e-13, model=index)
+        )
     return both(*parts)
 
 
@@ -91,7 +93,15 @@ def _kept_as_printed(seed: int) -> Evidence:
     parts = []
     for i, j in ((1, 2), (0, 1)):
         value = np.asarray(printed.invariant(w[:, early], i, j))
-        parts.append(equal(value, value[:, :1], tolerance=_SOLVER, run=np.arange(16)[:, None], time=_TIMES[early]))
+        parts.append(
+            equal(
+                value,
+                value[:, :1],
+                tolerance=_SOLVER,
+                run=np.arange(16)[:, None],
+                time=_TIMES[early],
+            )
+        )
     return both(*parts)
 
 
@@ -101,10 +111,20 @@ def _kept(seed: int) -> Evidence:
     for run in range(16):
         exponential, linear = multiclass.invariants(w[run], norms[run])
         size = 1 + np.exp(-w[run, :, 1:]).max(1, keepdims=True) / norms[run].min() ** 2
-        parts.append(equal(exponential / size, exponential[:1] / size, tolerance=_SOLVER, run=run, time=_TIMES[:, None]))
+        parts.append(
+            equal(
+                exponential / size,
+                exponential[:1] / size,
+                tolerance=_SOLVER,
+                run=run,
+                time=_TIMES[:, None],
+            )
+        )
         parts.append(equal(linear, linear[0], tolerance=_SOLVER, run=run, time=_TIMES))
     steps = descend_classes(np.ones(16), 1.0, start, steps_to(64), norms)
-    linear = np.stack([np.asarray(multiclass.invariants(steps[run], norms[run])[1]) for run in range(16)])
+    linear = np.stack(
+        [np.asarray(multiclass.invariants(steps[run], norms[run])[1]) for run in range(16)]
+    )
     parts.append(equal(linear, linear[:, :1], tolerance=1e-12, run=np.arange(16)[:, None]))
     return both(*parts)
 
@@ -269,7 +289,11 @@ def _larger_is_faster(seed: int, start: float) -> Evidence:
 @precisely
 def _faster_proof() -> list[Certificate]:
     slow, fast = (descent_margins(x, 2, -10)[2] for x in (fmpq(19, 2), fmpq(21, 2)))
-    return [Certificate("M = 2, m_0 = −10, two steps: ηc = 10.5 is at least as far as 9.5", fast, ">=", slow)]
+    return [
+        Certificate(
+            "M = 2, m_0 = −10, two steps: ηc = 10.5 is at least as far as 9.5", fast, ">=", slow
+        )
+    ]
 
 
 C24 = Claim(
@@ -293,7 +317,9 @@ def _one_step(seed: int, rates) -> np.ndarray:
     """Whether one step from random scores gives perfect accuracy, for given multiples of the threshold."""
     rng, right = rng_for(seed, "C25"), []
     for _ in range(200):
-        problem = orthonormal(3, 4, probs=rng.dirichlet(np.ones(3)) * 0.9 + 0.1 / 3, targets=rng.integers(0, 4, 3))
+        problem = orthonormal(
+            3, 4, probs=rng.dirichlet(np.ones(3)) * 0.9 + 0.1 / 3, targets=rng.integers(0, 4, 3)
+        )
         w = rng.normal(size=(3, 4)) * 10 ** rng.uniform(-1, 1.5)
         threshold = float(multiclass.one_step_threshold(problem, w))
         force = np.asarray(particles.force(problem, w))
@@ -309,19 +335,28 @@ def _one_step_proof() -> list[Certificate]:
     q = arb(-50).exp() / (arb(-50).exp() + 2)
     other = 1 / (arb(-50).exp() + 2)
     after = -50 + (1 - q + other)
-    return [Certificate("M = 3, w_0 = (−50, 0, 0), p‖e‖² = 1, η = 1: the margin after one step is at least 0", after, ">=", fmpq(0))]
+    return [
+        Certificate(
+            "M = 3, w_0 = (−50, 0, 0), p‖e‖² = 1, η = 1: the margin after one step is at least 0",
+            after,
+            ">=",
+            fmpq(0),
+        )
+    ]
 
 
 def _one_step_corrected(seed: int) -> Evidence:
     # A threshold below zero means perfect already; any step keeps it so.
-    found = _one_step(seed, lambda eta: (eta * (1 + 1e-6), eta * (1 - 1e-6)) if eta > 0 else (1.0, -1.0))
+    found = _one_step(
+        seed, lambda eta: (eta * (1 + 1e-6), eta * (1 - 1e-6)) if eta > 0 else (1.0, -1.0)
+    )
     above, below = found.T
     rng = rng_for(seed, "C25")
     zero = []
     for _ in range(20):
         problem = random_problem(rng, 3, 4, 5, orthogonal=True)
         problem = Problem(problem.inputs, np.eye(4, 5), problem.probs, problem.targets)
-        W = -10 ** rng.uniform(-6, 4) * np.asarray(memory.grad(problem, np.zeros((5, 5))))
+        W = -(10 ** rng.uniform(-6, 4)) * np.asarray(memory.grad(problem, np.zeros((5, 5))))
         zero.append(float(memory.error_rate(problem, W)) == 0)
     return both(true(above), true(~below | (below & above)), true(zero), _just_below(seed))
 
@@ -385,11 +420,15 @@ def _same_direction(seed: int) -> Evidence:
     parts = []
     for M, eta, at, w in _descents(seed):
         m = w[0, -1, 0] - w[0, -1, 1]
-        parts.append(equal(m / np.log(M * eta[0] * at[-1]), 1.0, tolerance=M * 20 / at[-1] + 1e-4, classes=M))
+        parts.append(
+            equal(m / np.log(M * eta[0] * at[-1]), 1.0, tolerance=M * 20 / at[-1] + 1e-4, classes=M)
+        )
     start = np.tile([0.0, 1.0, -1.0], (8, 1))
     w = descend_classes(np.ones(8), 1.0, start, _descents(seed)[1][2])
     gap = np.abs(w[0, :, 1] - w[0, :, 2])
-    parts.append(at_most(gap[-1] * 1e6 ** (1 / 3), 1.3 * gap[-9] * _descents(seed)[1][2][-9] ** (1 / 3)))
+    parts.append(
+        at_most(gap[-1] * 1e6 ** (1 / 3), 1.3 * gap[-9] * _descents(seed)[1][2][-9] ** (1 / 3))
+    )
     return both(*parts)
 
 

@@ -1,0 +1,213 @@
+"""`engram audit`: a table of verdicts, or one claim in full."""
+
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_COLOURS = {
+    "HOLDS": "green",
+    "HOLDS-UNDER-CONDITIONS": "yellow",
+    "FALSE-AS-PRINTED": "bold red",
+    "TYPO": "cyan",
+    "NOT-TESTABLE": "dim",
+}
+
+
+def audit(
+    names: list[str], *, as_json: bool, plot: Path | None, page: Path | None, seed: int
+) -> None:
+    from engram._checks import InputError
+    from engram._files import check_folder
+    from engram.audits import audit_each, select
+
+    claims = select(names or None)
+    if plot is not None and len(claims) != 1:
+        raise InputError(
+            f"--plot draws one claim, got {len(claims)}. Name one, as in `engram audit C15`."
+        )
+    if plot is not None and plot.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InputError(f"--plot must end in .png, .pdf or .svg, got {plot}. Choose one of those.")
+    if page is not None and names:
+        raise InputError("--errata is written from all claims. Leave out CLAIM.")
+    for name, path in (("--plot", plot), ("--errata", page)):
+        if path is not None:
+            check_folder(name, path.parent)
+    began, found = time.perf_counter(), []
+    try:
+        for finding in audit_each(claims, seed=seed):
+            found.append(finding)
+    except KeyboardInterrupt:
+        if not as_json and found:
+            _print_table(found, time.perf_counter() - began)
+        rest = " ".join(claim.id for claim in claims[len(found) :])
+        print(f"interrupted; for the rest run: engram audit {rest}", file=sys.stderr)
+        sys.exit(130)
+    if as_json:
+        json.dump(
+            [finding.as_dict() for finding in found], sys.stdout, indent=2, ensure_ascii=False
+        )
+        print()
+    elif len(found) == 1:
+        _print_one(found[0])
+    else:
+        _print_table(found, time.perf_counter() - began)
+    if plot is not None:
+        _draw(found[0], plot)
+    changed = [finding for finding in found if finding.changes]
+    if page is not None and not changed:
+        _write_errata(found, page)
+    for finding in changed:
+        print(f"changed: {finding.claim.id}: {'; '.join(finding.changes)}", file=sys.stderr)
+    if changed:
+        sys.exit(1)
+
+
+_SHORT = {
+    "HOLDS": "holds",
+    "HOLDS-UNDER-CONDITIONS": "conditions",
+    "FALSE-AS-PRINTED": "false",
+    "TYPO": "typo",
+    "NOT-TESTABLE": "untested",
+}
+
+
+def _slack(evidence) -> str:
+    return "-" if evidence is None else f"{evidence.worst:.1g}"
+
+
+def _place(label: str) -> str:
+    from engram.audits import where
+
+    shorter = {
+        "Theorem": "Thm",
+        "Proposition": "Prop.",
+        "Figure": "Fig.",
+        "Appendix": "App.",
+        "Section": "Sec.",
+    }
+    word, *rest = where(label).split()
+    return " ".join([shorter.get(word, word), *rest])
+
+
+def _print_table(found: list, seconds: float) -> None:
+    console = Console()
+    wide = console.width >= 110
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("id", no_wrap=True)
+    table.add_column("where", no_wrap=True)
+    table.add_column("statement", ratio=1)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("slack", justify="right", no_wrap=True)
+    if wide:
+        table.add_column("corrected", justify="right", no_wrap=True)
+    table.add_column("cert.", no_wrap=True)
+    for finding in found:
+        colour = _COLOURS[finding.verdict]
+        verdict = finding.verdict if wide else _SHORT[finding.verdict]
+        holds = finding.printed is None or finding.printed.holds
+        slack = _slack(finding.printed)
+        table.add_row(
+            finding.claim.id,
+            escape(_place(finding.claim.label)),
+            escape(finding.claim.title) + (" [bold red]CHANGED[/]" if finding.changes else ""),
+            f"[{colour}]{verdict}[/]",
+            slack if holds else f"[red]{slack}[/]",
+            *([_slack(finding.corrected)] if wide else []),
+            "proof" if finding.is_certified else "",
+        )
+    console.print(table)
+    counts = Counter(finding.verdict for finding in found)
+    told = ", ".join(
+        f"[{colour}]{verdict}[/] {counts[verdict]}"
+        for verdict, colour in _COLOURS.items()
+        if counts[verdict]
+    )
+    proved = sum(finding.is_certified for finding in found)
+    changed = sum(bool(finding.changes) for finding in found)
+    cases = sum(finding.printed.num_cases for finding in found if finding.printed)
+    console.print(f"{len(found)} statements: {told}.", highlight=False)
+    console.print(
+        f"{proved} violations proved in ball arithmetic; {changed or 'no'} verdict{'s' * (changed != 1)} "
+        f"changed; {cases:,} cases, {seconds:.0f} s. `engram audit C15` shows one in full.",
+        highlight=False,
+    )
+
+
+def _print_one(finding) -> None:
+    from engram.audits import as_text, curves_of, where
+
+    claim, console = finding.claim, Console()
+    colour = _COLOURS[finding.verdict]
+    console.print(
+        f"[bold]{claim.id}[/]  {escape(where(claim.label))}  [{colour}]{finding.verdict}[/]",
+        highlight=False,
+    )
+    _say(console, "as printed" if claim.label else "claim", claim.statement)
+    _say(console, "stated for", claim.hypotheses)
+    if finding.printed is not None:
+        _say(console, "checked", _told(finding.printed))
+    _say(console, "why" if finding.verdict != "HOLDS" else "remark", claim.why)
+    for found in finding.certificates:
+        state = "proved" if found.is_proved else "NOT PROVED"
+        met = f"{found.statement}: {'in fact ' if found.violates else ''}{found.sides()}"
+        _say(console, f"{'refuted' if found.violates and found.is_proved else state}", met)
+    if claim.amendment is not None:
+        _say(
+            console, "true" if finding.verdict != "HOLDS" else "sharper", claim.amendment.statement
+        )
+        _say(console, "checked", _told(finding.corrected))
+        _say(console, "proof", claim.amendment.proof)
+    curves = curves_of(finding)
+    if curves is not None:
+        console.print()
+        print(as_text(curves, width=min(72, max(30, console.width - 14))))
+
+
+def _say(console: Console, title: str, text: str) -> None:
+    if text:
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(style="dim", width=11, justify="right")
+        grid.add_column()
+        grid.add_row(title, escape(text))
+        console.print(grid, highlight=False)
+
+
+def _told(evidence) -> str:
+    at = ", ".join(f"{name.replace('_', ' ')} = {value:.5g}" for name, value in evidence.at.items())
+    state = "holds" if evidence.holds else "fails"
+    place = f", at {at}" if at else ""
+    note = f" ({evidence.note})" if evidence.note else ""
+    return f"{state}; {evidence.num_cases:,} cases tried, least slack {evidence.worst:.3g}{place}{note}"
+
+
+def _draw(finding, path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from engram._files import written_whole
+    from engram.audits import curves_of, draw
+
+    curves = curves_of(finding)
+    if curves is None:
+        print(f"{finding.claim.id} has nothing to draw", file=sys.stderr)
+        return
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    draw(figure.subplots(), curves)
+    with written_whole(path) as partial:
+        figure.savefig(partial, dpi=150, format=path.suffix[1:].lower())
+    print(f"written: {path}")
+
+
+def _write_errata(found: list, page: Path) -> None:
+    from engram._files import written_whole
+    from engram.audits import errata
+
+    with written_whole(page) as partial:
+        Path(partial).write_text(errata(found), encoding="utf-8")
+    print(f"written: {page}")
