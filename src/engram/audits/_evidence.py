@@ -42,7 +42,7 @@ class Evidence:
 
     @property
     def holds(self) -> bool:
-        return self.worst >= -self.tolerance
+        return bool(self.worst >= -self.tolerance)
 
     @property
     def num_cases(self) -> int:
@@ -53,7 +53,7 @@ def _worst_of(slack: np.ndarray) -> float:
     return -np.inf if np.isnan(slack).any() else slack.min()
 
 
-def _room(left: Any, right: Any) -> tuple[np.ndarray, np.ndarray]:
+def _room(left: Any, right: Any) -> tuple[Any, Any]:
     left, right = np.broadcast_arrays(np.asarray(left, float), np.asarray(right, float))
     return left - right, np.maximum(1.0, np.maximum(np.abs(left), np.abs(right)))
 
@@ -61,7 +61,7 @@ def _room(left: Any, right: Any) -> tuple[np.ndarray, np.ndarray]:
 def at_least(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
     """Evidence for `left >= right`, entry by entry."""
     room, size = _room(left, right)
-    return Evidence(room / size, where, tolerance)
+    return Evidence(np.asarray(room / size), where, tolerance)
 
 
 def at_most(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
@@ -72,7 +72,7 @@ def at_most(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any)
 def equal(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
     """Evidence for `left == right`: the slack is minus the relative error."""
     room, size = _room(left, right)
-    return Evidence(-np.abs(room) / size, where, tolerance)
+    return Evidence(np.asarray(-np.abs(room) / size), where, tolerance)
 
 
 def true(holds: Any, **where: Any) -> Evidence:

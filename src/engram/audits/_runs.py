@@ -81,8 +81,8 @@ def _with_margins(system: MarginSystem, margins: Any) -> Any:
 
 @in_double
 def descend_pairs(
-    correlation: Any, p1: Any, contrast: Any, learning_rate: Any, at: np.ndarray, start: Any = None
-) -> np.ndarray:
+    correlation: Any, p1: Any, contrast: Any, learning_rate: Any, at: Any, start: Any = None
+) -> Any:
     """Both margins of two tokens under descent, shape (runs, steps, 2); from zero by default."""
     columns = np.broadcast_arrays(correlation, p1, contrast, learning_rate)
     start = np.zeros((len(columns[0]), 2)) if start is None else start
@@ -109,7 +109,7 @@ def _flow_pairs(params: Any, times: Any) -> Any:
 
 
 @in_double
-def flow_pairs(correlation: Any, p1: Any, contrast: Any, times: np.ndarray) -> np.ndarray:
+def flow_pairs(correlation: Any, p1: Any, contrast: Any, times: Any) -> Any:
     """Both margins of two tokens under gradient flow from zero, shape (runs, times, 2)."""
     columns = np.broadcast_arrays(correlation, p1, contrast)
     return _flow_pairs(tuple(map(_filled, columns)), jnp.asarray(times))[: len(columns[0])]
@@ -125,7 +125,7 @@ def _descend_token(params: Any, at: Any, last: int) -> Any:
 
 
 @in_double
-def descend_token(rate: Any, learning_rate: Any, at: np.ndarray, start: Any = 0.0) -> np.ndarray:
+def descend_token(rate: Any, learning_rate: Any, at: Any, start: Any = 0.0) -> Any:
     """The margin of one token under descent, shape (runs, steps)."""
     columns = np.broadcast_arrays(np.asarray(rate, float), learning_rate, start)
     return _descend_token(tuple(map(jnp.asarray, columns)), at, int(at[-1]))
@@ -141,7 +141,7 @@ def _flow_token(params: Any, times: Any) -> Any:
 
 
 @in_double
-def flow_token(rate: Any, times: np.ndarray, start: Any = 0.0) -> np.ndarray:
+def flow_token(rate: Any, times: Any, start: Any = 0.0) -> Any:
     """The margin of one token under gradient flow, shape (runs, times)."""
     columns = np.broadcast_arrays(np.asarray(rate, float), start)
     return _flow_token(tuple(map(_filled, columns)), jnp.asarray(times))[: len(columns[0])]
@@ -162,9 +162,7 @@ def _descend_classes(params: Any, at: Any, last: int) -> Any:
 
 
 @in_double
-def descend_classes(
-    rate: Any, learning_rate: Any, start: np.ndarray, at: np.ndarray, norms: Any = 1.0
-) -> np.ndarray:
+def descend_classes(rate: Any, learning_rate: Any, start: Any, at: Any, norms: Any = 1.0) -> Any:
     """The scores of one token under descent, orthogonal outputs, shape (runs, steps, M)."""
     rate, eta = np.broadcast_arrays(np.asarray(rate, float), learning_rate)
     norms = np.broadcast_to(norms, start.shape)
@@ -181,7 +179,7 @@ def _flow_classes(params: Any, times: Any) -> Any:
 
 
 @in_double
-def flow_classes(rate: Any, start: np.ndarray, times: np.ndarray, norms: Any = 1.0) -> np.ndarray:
+def flow_classes(rate: Any, start: Any, times: Any, norms: Any = 1.0) -> Any:
     """The scores of one token under gradient flow, orthogonal outputs, shape (runs, times, M)."""
     rate = np.broadcast_to(np.asarray(rate, float), start.shape[:1])
     norms = np.broadcast_to(norms, start.shape)

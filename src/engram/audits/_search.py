@@ -23,7 +23,7 @@ _REFINEMENTS = 80  # trials of each local search
 def bound(
     statement: str,
     slack: Callable[..., Any],
-    box: Mapping[str, tuple],
+    box: Mapping[str, Any],
     *,
     draws: int = 128,
     searches: int = 4,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engram._types import ArrayLike, Numbers, Scalar, Weights
+from engram._types import ArrayLike, Numbers, Weights
 from engram.problem import Problem
 from engram.special import bisect, log_omega, sigmoid
 from engram.theory._hypotheses import HypothesisError, read, require, require_pair
@@ -307,21 +307,21 @@ def is_learned_in_one_step(correlation: ArrayLike, p1: ArrayLike) -> Any:
     return alpha * p < 1 - p
 
 
-def perceptron_steps(correlation: ArrayLike, p1: ArrayLike, *, max_steps: int = 100_000) -> Scalar:
+def perceptron_steps(correlation: ArrayLike, p1: ArrayLike, *, max_steps: int = 100_000) -> Numbers:
     r"""Steps to perfect accuracy as $\eta \to \infty$, where $\mu = m/(\eta c)$ follows a batch perceptron.
 
     $\mu_i \leftarrow \mu_i + p_i H(\mu_i) - \alpha p_j H(\mu_j)$ with $H = 1, \frac12, 0$ for $\mu < 0, = 0, > 0$. NaN if it is not reached
-    within `max_steps`.
+    within `max_steps`. A margin that returns to exactly 0 is left to rounding.
 
     Paper: Section 4.2, large learning rates; the limit is ours.
     """
     xp, alpha, p, _ = _read(correlation, p1, 2.0)
     require(alpha < 1, "correlation < 1", alpha, "Parallel tokens are never both right.")
-    mu, steps = xp.zeros((2, *xp.broadcast_shapes(alpha.shape, p.shape))), 0
-    p = xp.stack(xp.broadcast_arrays(p, 1 - p))
-    done = xp.full(mu.shape[1:], xp.nan)
+    p, alpha = xp.broadcast_arrays(p, alpha)
+    law, mu, steps = xp.stack([p, 1 - p]), xp.zeros((2, *p.shape)), 0
+    done = xp.full(p.shape, xp.nan)
     while np.isnan(done).any() and steps < max_steps:
-        push = p * xp.where(mu < 0, 1.0, xp.where(mu == 0, 0.5, 0.0))
+        push = law * xp.where(mu < 0, 1.0, xp.where(mu == 0, 0.5, 0.0))
         mu, steps = mu + push - alpha * push[::-1], steps + 1
         # Ties go to the first class: token 1 is right at a margin of 0, token 2 is not.
         right = (mu[0] >= 0) & (mu[1] > 0)

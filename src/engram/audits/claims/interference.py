@@ -43,7 +43,7 @@ def _flows(seed: int) -> tuple[Pairs, np.ndarray, np.ndarray]:
     return drawn, *interference.halves(m[..., 0], m[..., 1])
 
 
-def _middle(p1: np.ndarray) -> np.ndarray:
+def _middle(p1: Any) -> Any:
     return np.log(p1 / (1 - p1)) / 2
 
 

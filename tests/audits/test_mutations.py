@@ -1,0 +1,62 @@
+"""Flip one constant of a corrected formula, and its check must fail: the checks can fail."""
+
+import inspect
+import textwrap
+
+import pytest
+
+from engram.audits.claims import CLAIMS
+from engram.theory import binary, interference, multiclass, spike
+
+MUTATIONS = [
+    ("C10", binary, "flow_margin", "m0 + xp.exp(m0)", "m0 + 0.9 * xp.exp(m0)"),
+    ("C15", binary, "descent_margin_bound", "eta * c * t", "1.02 * eta * c * t"),
+    ("C16", binary, "weak_log_bound", "c * t / 2", "c * t / 1.5"),
+    ("C20", multiclass, "invariants", "xp.exp(-w[..., 1:]) / n[..., 1:]", "xp.exp(-w[..., 1:])"),
+    ("C24", multiclass, "descent_margin_steps", "keepdims=True) + q)", "keepdims=True) - q)"),
+    ("C25", multiclass, "one_step_threshold", "keepdims=True) + wrong", "keepdims=True)"),
+    ("C26", multiclass, "early_weights", "- U.mean(0)", "- 0.9 * U.mean(0)"),
+    ("C27", multiclass, "flow_margin", "s = 1 +", "s = 1.02 +"),
+    ("C31", interference, "flow_velocity", "c / 2 * (1 + alpha)", "c * (1 + alpha)"),
+    ("C32", interference, "max_margin_norm", "2 / (c", "2.01 / (c"),
+    ("C33", interference, "half_sum_bounds", "1 + 2 * p", "1 + 2.1 * p"),
+    ("C34", interference, "half_gap_bounds", "2 * _middle(xp, p)", "0.95 * 2 * _middle(xp, p)"),
+    ("C35", interference, "half_gap_deviation_bound", "return xp.sinh", "return 0.97 * xp.sinh"),
+    ("C37", interference, "half_gap_deviation_asymptote", "2 * alpha", "2.1 * alpha"),
+    ("C37", interference, "slow_share", "2.0**-n", "1.9**-n"),
+    ("C38", interference, "descent_half_sum_bound", "eta * (1 - p)", "1.1 * eta * (1 - p)"),
+    ("C39", interference, "descent_half_gap_bounds", "(1 + alpha) / 2", "(1 + alpha) / 3"),
+    ("C42", spike, "spike_bound", "c / 2 * eta", "c / 1.9 * eta"),
+    ("C45", interference, "smoothness", "c / 8", "c / 8.1"),
+]  # fmt: skip
+
+
+def mutate(monkeypatch, module, name, old, new):
+    """Compile the function anew from its source, with one change, into its own module."""
+    source = textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(module, name))))
+    assert source.count(old) >= 1, f"{name} has changed: {old!r} is not in it"
+    scope = dict(vars(module))
+    exec(compile(source.replace(old, new), "mutated", "exec"), scope)
+    monkeypatch.setattr(module, name, scope[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("claim", "module", "name", "old", "new"), MUTATIONS)
+def test_a_wrong_constant_is_found(monkeypatch, claim, module, name, old, new):
+    assert CLAIMS[claim].amendment.check(0).holds
+    mutate(monkeypatch, module, name, old, new)
+    assert not CLAIMS[claim].amendment.check(0).holds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("claim", "constant", "wrong"),
+    [
+        ("C12", "CORRECTION_CONSTANT", 1.02),
+        ("C17", "LOSS_CONSTANT", 1.07),
+        ("C15", "LOG1P_THRESHOLD", 2.1),
+    ],
+)
+def test_a_smaller_constant_is_found(monkeypatch, claim, constant, wrong):
+    monkeypatch.setattr(binary, constant, wrong)
+    assert not CLAIMS[claim].amendment.check(0).holds

@@ -1,0 +1,76 @@
+"""Your own claim: stated over a box, with a search for the worst case."""
+
+import numpy as np
+import pytest
+
+import engram
+from engram._checks import InputError
+from engram.audits import audit, bound
+
+
+def test_a_true_bound_holds():
+    claim = bound("x squared is at least zero", lambda x: x**2, {"x": (-1.0, 1.0)})
+    (finding,) = audit([claim])
+    assert finding.verdict == "HOLDS"
+    assert finding.printed.worst >= 0
+    assert finding.printed.at["x"] == pytest.approx(0.0, abs=1e-3)  # the search went there
+
+
+def test_a_narrow_violation_is_found_by_descending():
+    # A dip of width 0.01 in a box of area 4: random points alone find its bottom seldom.
+    dip = lambda x, y: np.hypot(x - 0.3, y + 0.4) - 0.005
+    (finding,) = audit([bound("never inside", dip, {"x": (-1, 1), "y": (-1, 1)})])
+    assert finding.verdict == "FALSE-AS-PRINTED"
+    assert finding.changes
+    assert finding.printed.at["x"] == pytest.approx(0.3, abs=0.01)
+
+
+def test_corners_and_decades_are_tried():
+    seen = []
+    slack = lambda a, b: seen.append((a, b)) or 1.0
+    audit([bound("all", slack, {"a": (1e-3, 1e3, "log"), "b": (0.0, 1.0)}, draws=64, searches=0)])
+    assert {(1e-3, 0.0), (1e-3, 1.0), (1e3, 0.0), (1e3, 1.0)} <= set(seen)
+    assert np.mean([a < 1 for a, _ in seen[4:]]) == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_bound_on_a_trajectory_names_the_step():
+    def slack(p1, learning_rate):
+        run = engram.simulate(
+            engram.two_tokens(0.95, p1), engram.GradientDescent(learning_rate, 20), record=("loss",)
+        )
+        return np.log(2) - run.loss.values
+
+    claim = bound(
+        "the loss never exceeds log 2", slack,
+        {"p1": (0.6, 0.9), "learning_rate": (0.1, 20.0, "log")}, draws=12, searches=1,
+    )  # fmt: skip
+    (finding,) = audit([claim])
+    assert finding.verdict == "FALSE-AS-PRINTED"
+    assert finding.printed.at["index"] >= 1
+    assert finding.printed.at["learning_rate"] > 5
+
+
+def test_what_cannot_be_computed_counts_as_failing():
+    (finding,) = audit([bound("", lambda x: np.nan, {"x": (0, 1)}, draws=4, searches=1)])
+    assert not finding.printed.holds
+    assert finding.as_dict()["printed"]["worst_slack"] is None
+
+
+@pytest.mark.parametrize(
+    ("box", "match"),
+    [
+        ({}, "at least one parameter"),
+        ({"x": 3}, r"got 3 for 'x'"),
+        ({"x": (1, 0)}, "low <= high"),
+        ({"x": (0, 1, "log")}, "positive on a log scale"),
+        ({"x": (1, 2, "cubic")}, "'log' or 'linear', got 'cubic'"),
+    ],
+)
+def test_a_bad_box_is_refused(box, match):
+    with pytest.raises(InputError, match=match):
+        bound("", lambda **_: 1.0, box)
+
+
+def test_unknown_claims_are_refused():
+    with pytest.raises(InputError, match="C01 to C56, got C99"):
+        audit("C99")

@@ -1,0 +1,49 @@
+"""The whole audit: every verdict is the one on record, every correction holds, every proof proves."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from engram._paper import LABELS
+from engram.audits import audit
+from engram.audits.claims import CLAIMS
+
+SHARED = Path(__file__).parents[3] / "shared" / "reference" / "claims.json"
+PAPER = [claim for claim in CLAIMS.values() if claim.id <= "C51"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLAIMS)
+def test_verdict_is_the_one_on_record(name):
+    (finding,) = audit(name)
+    assert finding.changes == []
+    if finding.verdict == "FALSE-AS-PRINTED":
+        assert finding.is_certified
+    told = json.loads(json.dumps(finding.as_dict()))
+    assert set(told) == {"id", "label", "statement", "verdict", "printed", "corrected", "certified"}
+    assert told["verdict"] == CLAIMS[name].verdict
+
+
+def test_every_claim_is_there_once_and_cites_the_paper():
+    assert list(CLAIMS) == [f"C{number:02}" for number in range(1, 57)]
+    assert all(claim.label in LABELS for claim in CLAIMS.values())
+    counts = Counter(claim.verdict for claim in PAPER)
+    assert counts == {
+        "HOLDS": 17, "HOLDS-UNDER-CONDITIONS": 13, "FALSE-AS-PRINTED": 15, "TYPO": 5, "NOT-TESTABLE": 1,
+    }  # fmt: skip
+
+
+def test_what_fails_has_a_reason_and_an_amendment():
+    for claim in CLAIMS.values():
+        if claim.verdict not in ("HOLDS", "NOT-TESTABLE"):
+            assert claim.why, claim.id
+            assert claim.amendment is not None, claim.id
+            assert claim.amendment.proof, claim.id
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the reference verdicts are not on this machine")
+def test_verdicts_agree_with_the_independent_ledger():
+    ledger = {row["id"]: row["verdict"] for row in json.loads(SHARED.read_text())["verdicts"]}
+    assert {claim.id: claim.verdict for claim in PAPER} == ledger
