@@ -1,7 +1,7 @@
 r"""The dynamics in ball arithmetic: every number is an interval that surely contains the exact one."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from flint import arb, arb_series, ctx, fmpq
@@ -33,6 +33,16 @@ def precisely(fn: Callable) -> Callable:
 def ball(value: int | str | fmpq | arb) -> arb:
     """An exact rational, or a decimal string, as a ball."""
     return arb(value)
+
+
+def dot(a: Sequence, b: Sequence) -> fmpq | arb:
+    """An inner product, exact for rational entries."""
+    return sum((x * y for x, y in zip(a, b, strict=True)), fmpq(0))
+
+
+def rationals(*rows: Sequence[str]) -> list[list[fmpq]]:
+    """Vectors of exact fractions, written as in ["3/5", "4/5"]."""
+    return [[fmpq(*map(int, entry.split("/"))) for entry in row] for row in rows]
 
 
 def sigma(x: arb) -> arb:

@@ -52,7 +52,10 @@ class Certificate:
 
     def sides(self, digits: int = 10) -> str:
         """Both sides as decimal numbers, all digits shown being right."""
-        return f"{show(self.left, digits)} {self._met} {show(self.right, digits)}"
+        left, right = (show(side, digits) for side in (self.left, self.right))
+        if left == right and self._met != "=" and digits < 100:
+            return self.sides(2 * digits)
+        return f"{left} {self._met} {right}"
 
     @property
     def _met(self) -> str:
@@ -70,7 +73,7 @@ def _same(left: Exact, right: Exact) -> bool:
 
 
 def show(value: Exact, digits: int = 10) -> str:
-    """A number as text, in decimals that are all right."""
-    if isinstance(value, int):
+    """A number as text: a small fraction as it is, else decimals that are all right."""
+    if isinstance(value, int) or (isinstance(value, fmpq) and value.q <= 10_000):
         return str(value)
     return arb(value).str(digits, radius=False)

@@ -1,5 +1,6 @@
 """The errata: what the audit found, as one page that can be cited."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -94,8 +95,26 @@ def _entry(finding: Finding) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text for Markdown: what would be emphasis or HTML is taken literally."""
-    return text.replace("_", "\\_").replace("*", "\\*").replace("<", "&lt;")
+    """Text for Markdown: emphasis and HTML taken literally, indices and exponents set as such."""
+    parts = text.split("`")
+    return "`".join(part if index % 2 else _typeset(part) for index, part in enumerate(parts))
+
+
+def _typeset(text: str) -> str:
+    text = text.replace("*", "\\*").replace("<", "&lt;")
+    # Innermost braces first, so that e^{m_{t+1}} comes out right.
+    for _ in range(2):
+        text = re.sub(r"_(?:\{([^{}]*)\}|(\d+|[A-Za-z]{1,3}(?![A-Za-z])|\\\*))", _lowered, text)
+        text = re.sub(r"\^(?:\{([^{}]*)\}|\(([^()]*)\)|([−-]?\w+))", _raised, text)
+    return text
+
+
+def _lowered(found: re.Match) -> str:
+    return f"<sub>{found[1] or found[2]}</sub>"
+
+
+def _raised(found: re.Match) -> str:
+    return f"<sup>{found[1] or found[2] or found[3]}</sup>"
 
 
 def where(label: str) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flint import fmpq
+from flint import arb, fmpq
 
 from engram import memory
 from engram._precision import in_double
-from engram.audits._balls import descent_margins, precisely
+from engram.audits._balls import descent_margins, dot, precisely, rationals
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim, Curves
 from engram.audits._draws import random_problem, rng_for
@@ -90,6 +90,8 @@ def _often_enough(seed: int) -> Evidence:
     )
 
 
+_RING = rationals(["1", "0"], ["3/5", "4/5"], ["-3/5", "4/5"])
+
 C52 = Claim(
     "C52", "fig:margins_N5", "when d < N there is not enough capacity to learn all the associations",
     "Figure 6: when d < N, the model does not have enough capacity to learn all the associations, and it favours the most frequent ones.",
@@ -99,8 +101,8 @@ C52 = Claim(
         "Whether N > d associations can be stored is a matter of the embeddings: nearly all draws with d = 3, N = M = 5 can; twelve fit in d = 2 when inputs equal outputs.",
         _often_enough, "⟨u_y, u_x⟩ < 1 = ⟨u_x, u_x⟩ for distinct unit vectors."),
     certificates=lambda: [Certificate(
-        "d = 2, N = 3, e_x = u_x = (1,0), (3/5,4/5), (−3/5,4/5), W = I: the largest wrong score is at least 1, so not all are stored",
-        fmpq(3, 5), ">=", fmpq(1))],
+        "d = 2, N = 3, e_x = u_x = (1,0), (3/5,4/5), (−3/5,4/5), W = I: some wrong score reaches the right one, so not all are stored",
+        max(dot(u, v) for u, v in itertools.combinations(_RING, 2)), ">=", min(dot(u, u) for u in _RING))],
 )  # fmt: skip
 
 
@@ -150,6 +152,14 @@ def _decoupled(seed: int) -> Evidence:
     return both(*found)
 
 
+def _first_margin() -> fmpq | arb:
+    """⟨u_1 − u_2, u_1 − ū⟩ of the crowded token, exactly."""
+    U = rationals(["1", "0"], ["4/5", "3/5"], ["3/5", "-4/5"], ["0", "-1"])
+    mean = [sum(column, fmpq(0)) / 4 for column in zip(*U, strict=True)]
+    less = lambda u, v: [x - y for x, y in zip(u, v, strict=True)]
+    return dot(less(U[0], U[1]), less(U[0], mean))
+
+
 C53 = Claim(
     "C53", "eq:ortho-dyn-tmp1", "with orthogonal inputs, correlated outputs introduce limited competition",
     "When the input embeddings are orthogonal, correlated output embeddings introduce limited competition.",
@@ -161,7 +171,7 @@ C53 = Claim(
         _decoupled, "∇L e_x involves p_W(·|x) only; the first step has margins ηp‖e‖² ⟨u_y − u_i, u_y − ū⟩, which may be negative."),
     certificates=lambda: [Certificate(
         "u = (1,0), (4/5,3/5), (3/5,−4/5), (0,−1), target 1: the first margin against class 2, per η, is at least 0",
-        fmpq(1, 5) * fmpq(2, 5) - fmpq(3, 5) * fmpq(3, 10), ">=", fmpq(0))],
+        _first_margin(), ">=", fmpq(0))],
 )  # fmt: skip
 
 

@@ -244,7 +244,7 @@ def _stability_proof() -> list[Certificate]:
     prove = functools.partial(Certificate, violates=False)
     return [
         prove("α = 1, p_1 = 3/5, c = 2, η = 1: after 100 steps from zero descent is within 10^−25 of the minimiser", distance, "<", arb(10) ** -25),
-        Certificate("and there H_* = c p_1 p_2 ≥ 2/η", 2 * fmpq(3, 5) * fmpq(2, 5), ">=", fmpq(2)),
+        Certificate("and there H_* = c σ′(m_*) ≥ 2/η", 2 * sigma(end) * sigma(-end), ">=", fmpq(2)),
         prove("z = (1, −8, −½), p = (.679, .021, .3), ηc = 9.76: ηH_* at the minimiser is below 1.9", _STEP * _curve(best), "<", fmpq(19, 10)),
         prove("two steps map a disc of radius 10^−9 around 1.34755994372525 into itself", image, "<", radius),
         prove("and contract it: the multiplier is below 0.8954", abs(slope), "<", fmpq(8954, 10000)),

@@ -143,8 +143,8 @@ C31 = Claim(
         "dγ_1/dt = (c/2)(1+α)(p_1 σ(−m_1) − p_2 σ(−m_2)), dγ_2/dt = (c/2)(1−α)(p_1 σ(−m_1) + p_2 σ(−m_2)), σ the logistic function.",
         lambda seed: _half_velocity(seed, interference.flow_velocity), "γ_1 = (m_1 − m_2)/2, γ_2 = (m_1 + m_2)/2, and C28."),
     certificates=precisely(lambda: [Certificate(
-        "α = 1/2, c = 2, W = 0: dγ_2/dt = c(1−α)(p_1 + p_2)/2", 2 * (1 - arb(fmpq(1, 2))) * sigma(arb(0)) / 2, "==",
-        2 * (1 - arb(fmpq(1, 2))) * sigma(arb(0)))]),
+        "α = 1/2, c = 2, p_1 = 3/4, W = 0: dγ_2/dt, from the margins' first step, is c(1−α)(p_1 + p_2)/2",
+        sum(pair_descent(fmpq(1, 2), fmpq(3, 4), 2, 1, 1)[1], arb(0)) / 2, "==", 2 * (1 - fmpq(1, 2)) * sigma(arb(0)))]),
 )  # fmt: skip
 
 

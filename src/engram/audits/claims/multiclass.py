@@ -129,6 +129,18 @@ def _kept(seed: int) -> Evidence:
     return both(*parts)
 
 
+def _drift_proof() -> list[Certificate]:
+    def drift(norms: list[int], i: int, j: int) -> fmpq:
+        """d/dt (e^-w_i - e^-w_j) at W = 0, from the exact velocities of three classes."""
+        force = [norm * ((index == 0) - fmpq(1, 3)) for index, norm in enumerate(norms)]
+        return -force[i] + force[j]
+
+    return [
+        Certificate("d/dt (e^{−w_2} − e^{−w_3}) = 0 at W = 0, squared norms (1, 1, 4), p‖e‖² = 1", drift([1, 1, 4], 1, 2), "==", fmpq(0)),
+        Certificate("d/dt (e^{−w_1} − e^{−w_2}) = 0 at W = 0, orthonormal, target 1", drift([1, 1, 1], 0, 1), "==", fmpq(0)),
+    ]  # fmt: skip
+
+
 C20 = Claim(
     "C20", "thm:multi", "e^{−w_i} − e^{−w_j} is invariant",
     "When the (u_i) are orthogonal, exp(−w_i) − exp(−w_j) stays constant over time.",
@@ -137,10 +149,7 @@ C20 = Claim(
     amendment=Amendment(
         "For i, j ≠ f*(x), e^{−w_i}/‖u_i‖² − e^{−w_j}/‖u_j‖² is constant, and so is Σ w_i/‖u_i‖²: M − 1 invariants. Descent keeps the sum only.",
         _kept, "d/dt e^{−w_i}/‖u_i‖² = p‖e‖²/A, the same for every i ≠ 1."),
-    certificates=lambda: [
-        Certificate("d/dt (e^{−w_2} − e^{−w_3}) = 0 at W = 0, squared norms (1, 1, 4), p‖e‖² = 1", fmpq(1, 3) - fmpq(4, 3), "==", fmpq(0)),
-        Certificate("d/dt (e^{−w_1} − e^{−w_2}) = 0 at W = 0, orthonormal, target 1", -fmpq(2, 3) - fmpq(1, 3), "==", fmpq(0)),
-    ],
+    certificates=lambda: _drift_proof(),
 )  # fmt: skip
 
 
@@ -229,6 +238,9 @@ def _norms(seed: int) -> Evidence:
     return both(*parts)
 
 
+_CENTRED = [1 - fmpq(1, 3), -fmpq(1, 3), -fmpq(1, 3)]  # u_1 less the mean of three basis vectors
+
+
 @precisely
 def _constant_proof() -> list[Certificate]:
     with precision(130):
@@ -238,7 +250,7 @@ def _constant_proof() -> list[Certificate]:
         return [
             Certificate("M = 3, p‖e‖² = 1, t = 10^100: ⟨W_t, D⟩/(‖D‖² log t) is within 0.01 of 2/(3√2)",
                         slope, "<=", 2 / (3 * arb(2).sqrt()) + fmpq(1, 100)),
-            Certificate("‖Π(u_1)‖² = 1/2 for M = 3", fmpq(2, 3), "==", fmpq(1, 2)),
+            Certificate("‖Π(u_1)‖² = 1/2 for M = 3", dot(_CENTRED, _CENTRED), "==", fmpq(1, 2)),
             Certificate("the same coefficient against log(3t) is within 10^−90 of 1", abs(m / (3 * t).log() - 1), "<", arb(10) ** -90, violates=False),
         ]  # fmt: skip
 
@@ -397,7 +409,7 @@ C26 = Claim(
         "W ≃ t Σ_x p(x) (u_{f*(x)} − ū) ⊗ e_x to first order, ū = (1/M) Σ u_y.",
         lambda seed: _early(seed, multiclass.early_weights), "The gradient at W = 0, where every class has probability 1/M."),
     certificates=lambda: [Certificate(
-        "M = 2, orthonormal, one token: the coefficient of u_1 ⊗ e in −∇L(0) is p = 1", fmpq(1, 2), "==", fmpq(1))],
+        "M = 2, orthonormal, one token: the coefficient of u_1 ⊗ e in −∇L(0) is p = 1", 1 - fmpq(1, 2), "==", fmpq(1))],
 )  # fmt: skip
 
 
