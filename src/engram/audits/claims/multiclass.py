@@ -6,7 +6,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from engram import memory, particles
-from engram.audits._balls import descent_margins, isolate, precisely, precision
+from engram.audits._balls import descent_margins, dot, isolate, precisely, precision
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim, Curves
 from engram.audits._draws import random_problem, rng_for
