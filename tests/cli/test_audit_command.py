@@ -1,0 +1,103 @@
+"""`engram audit`, as a user types it."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+
+from engram.audits.claims import CLAIMS
+from engram.cli import _audit
+
+
+def run(*args, **options):
+    command = [sys.executable, "-m", "engram", "audit", *args]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def test_one_claim_is_shown_in_full_and_drawn(tmp_path):
+    picture = tmp_path / "c42.png"
+    done = run("c42", "--plot", str(picture), env={"COLUMNS": "100", "PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    for part in (
+        "C42",
+        "HOLDS-UNDER-CONDITIONS",
+        "as printed",
+        "refuted",
+        "proof",
+        "● true",
+        "× printed",
+    ):
+        assert part in done.stdout
+    assert 5_000 < picture.stat().st_size < 300_000
+    assert max(map(len, done.stdout.splitlines())) <= 101
+
+
+def test_json_has_the_promised_fields():
+    done = run("C02", "C12", "C50", "--json")
+    assert done.returncode == 0, done.stderr
+    false, holds, untested = json.loads(done.stdout)
+    assert list(false) == [
+        "id",
+        "label",
+        "statement",
+        "verdict",
+        "printed",
+        "corrected",
+        "certified",
+    ]
+    assert list(false["printed"]) == ["holds", "worst_slack", "at"]
+    assert list(false["corrected"]) == ["statement", "holds", "worst_slack"]
+    assert (false["id"], false["label"], false["certified"]) == ("C02", "eq:SGD", True)
+    assert false["printed"]["holds"] is False
+    assert false["printed"]["worst_slack"] < -0.5
+    assert false["corrected"]["holds"] is True
+    assert holds["certified"] is False
+    assert holds["printed"]["holds"] is True
+    assert untested["verdict"] == "NOT-TESTABLE"
+    assert untested["printed"] == {"holds": None, "worst_slack": None, "at": None}
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["C99"], "CLAIM must be one of C01 to C56, got C99."),
+        (["C01", "C02", "--plot", "x.png"], "--plot draws one claim, got 2."),
+        (["C15", "--plot", "x.doc"], "--plot must end in .png, .pdf or .svg, got x.doc."),
+        (["C15", "--errata", "x.md"], "--errata is written from all claims."),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_2(args, told, tmp_path):
+    done = run(*args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {told}")
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_verdict_that_changes_is_exit_1_and_writes_no_errata(monkeypatch, capsys, tmp_path):
+    wrong = dataclasses.replace(CLAIMS["C10"], verdict="HOLDS")
+    monkeypatch.setattr("engram.audits.claims.CLAIMS", {"C07": CLAIMS["C07"], "C10": wrong})
+    page = tmp_path / "errata.md"
+    with pytest.raises(SystemExit, match="1"):
+        _audit.audit([], as_json=False, plot=None, page=page, seed=0)
+    told = capsys.readouterr()
+    assert "changed: C10: the verdict is FALSE-AS-PRINTED, on record HOLDS" in told.err
+    assert "CHANGED" in told.out
+    assert not page.exists()
+
+
+def test_interrupting_shows_what_was_found_and_how_to_go_on(monkeypatch, capsys):
+    def interrupt(seed):
+        raise KeyboardInterrupt
+
+    stuck = dataclasses.replace(CLAIMS["C10"], printed=interrupt)
+    monkeypatch.setattr(
+        "engram.audits.claims.CLAIMS", {"C07": CLAIMS["C07"], "C10": stuck, "C12": stuck}
+    )
+    with pytest.raises(SystemExit, match="130"):
+        _audit.audit([], as_json=False, plot=None, page=None, seed=0)
+    told = capsys.readouterr()
+    assert "C07" in told.out
+    assert told.err == "interrupted; for the rest run: engram audit C10 C10\n"
