@@ -8,6 +8,8 @@ import numpy as np
 
 # Some thousand rounded operations, and the rounding of the reference itself.
 ROUNDING = 1e-11
+# A million steps, each rounded once: half a unit in the last place of each, all the same way.
+MANY_STEPS = 1e6 * 2.0**-53
 
 
 @dataclass(frozen=True)

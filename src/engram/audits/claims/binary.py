@@ -15,7 +15,7 @@ from engram.audits._balls import descent_margins, inverse_g, maximum, precisely,
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim, Curves
 from engram.audits._draws import random_problem, random_weights, rng_for
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
+from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
 from engram.audits._runs import descend_token, flow_token, steps_to
 from engram.dynamics import GradientDescent, StochasticGradientDescent, StochasticGradientFlow, run
 from engram.memory import MemorySystem
@@ -313,20 +313,38 @@ def _margin_as_printed(seed: int, origin) -> Evidence:
     x, at, m = _descents(seed)
     t = at[None, 1:]
     told = printed.descent_margin_bound(t, x[:, None], 1.0, origin(x)[:, None])
-    return at_least(m[:, 1:], told, learning_rate_times_rate=x[:, None], step=t)
+    return at_least(
+        m[:, 1:], told, learning_rate_times_rate=x[:, None], step=t, tolerance=MANY_STEPS
+    )
 
 
 def _never_behind_the_flow(seed: int) -> Evidence:
     x, start, at, m = _started(seed)
     told = np.asarray(binary.descent_margin_bound(at[None, :], x[:, None], 1.0, start[:, None]))
     any_start = at_least(
-        m, told, learning_rate_times_rate=x[:, None], start=start[:, None], step=at[None, :]
+        m,
+        told,
+        learning_rate_times_rate=x[:, None],
+        start=start[:, None],
+        step=at[None, :],
+        tolerance=MANY_STEPS,
     )
     x, at, m = _descents(seed)
     columns: dict[str, Any] = {"learning_rate_times_rate": x[:, None], "step": at[None, :]}
-    zero = at_least(m, binary.descent_margin_bound(at[None, :], x[:, None], 1.0), **columns)
+    zero = at_least(
+        m,
+        binary.descent_margin_bound(at[None, :], x[:, None], 1.0),
+        tolerance=MANY_STEPS,
+        **columns,
+    )
     ceiling = binary.descent_margin_upper_bound(at[None, 1:], x[:, None], 1.0)
-    upper = at_most(m[:, 1:], ceiling, learning_rate_times_rate=x[:, None], step=at[None, 1:])
+    upper = at_most(
+        m[:, 1:],
+        ceiling,
+        learning_rate_times_rate=x[:, None],
+        step=at[None, 1:],
+        tolerance=MANY_STEPS,
+    )
     return both(any_start, zero, upper, _thresholds(seed), _expansion(seed))
 
 
@@ -340,7 +358,13 @@ def _thresholds(seed: int) -> Evidence:
     near = np.array([binary.LOG1P_THRESHOLD - 1e-3])
     first = descend_token(near, np.ones(1), np.arange(3))[0, 1:]
     return both(
-        at_least(m[large, 1:], binary.log_bound(t, x[large, None], 1.0), x=x[large, None], step=t),
+        at_least(
+            m[large, 1:],
+            binary.log_bound(t, x[large, None], 1.0),
+            x=x[large, None],
+            step=t,
+            tolerance=MANY_STEPS,
+        ),
         at_least(
             m[larger, 1:], binary.log1p_bound(t, x[larger, None], 1.0), x=x[larger, None], step=t
         ),
@@ -445,7 +469,9 @@ C16 = Claim(
 def _weak_bound(seed: int) -> Evidence:
     x, at, m = _descents(seed)
     told = binary.weak_log_bound(at[None, :], x[:, None], 1.0)
-    return at_least(m, told, learning_rate_times_rate=x[:, None], step=at[None, :])
+    return at_least(
+        m, told, learning_rate_times_rate=x[:, None], step=at[None, :], tolerance=MANY_STEPS
+    )
 
 
 # --- C17, C18 ---
@@ -459,7 +485,13 @@ def _token_losses(seed: int) -> tuple[np.ndarray, ...]:
 def _loss_bound(seed: int, constant: float) -> Evidence:
     """Token by token, where L(W_t) = sum p(x) ell_x and the bound are both sums over tokens."""
     x, t, ell = _token_losses(seed)
-    return at_most(ell * x[:, None] * t, constant, learning_rate_times_rate=x[:, None], step=t)
+    return at_most(
+        ell * x[:, None] * t,
+        constant,
+        learning_rate_times_rate=x[:, None],
+        step=t,
+        tolerance=MANY_STEPS,
+    )
 
 
 def _whole_loss_bound(seed: int) -> Evidence:
@@ -490,7 +522,7 @@ def _loss_constant_is_sharp(seed: int) -> Evidence:
     large = x >= 2
     return both(
         at_least(reached, binary.LOSS_CONSTANT - 1e-3),
-        at_most((ell * x[:, None] * t)[large], 1.0, x=x[large, None], step=t),
+        at_most((ell * x[:, None] * t)[large], 1.0, x=x[large, None], step=t, tolerance=MANY_STEPS),
     )
 
 
@@ -539,10 +571,18 @@ def _loss_falls(seed: int) -> Evidence:
     x, at, m = _descents(seed)
     ell = np.logaddexp(0.0, -m)
     falls = at_most(
-        np.diff(ell, axis=1), 0.0, learning_rate_times_rate=x[:, None], step=at[None, 1:]
+        np.diff(ell, axis=1),
+        0.0,
+        learning_rate_times_rate=x[:, None],
+        step=at[None, 1:],
+        tolerance=MANY_STEPS,
     )
     grows = at_least(
-        np.diff(m, axis=1), 0.0, learning_rate_times_rate=x[:, None], step=at[None, 1:]
+        np.diff(m, axis=1),
+        0.0,
+        learning_rate_times_rate=x[:, None],
+        step=at[None, 1:],
+        tolerance=MANY_STEPS,
     )
     return both(falls, grows, _loss_bound(seed, binary.LOSS_CONSTANT))
 

@@ -10,7 +10,7 @@ from engram.audits._balls import descent_margins, dot, isolate, precisely, preci
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim, Curves
 from engram.audits._draws import random_problem, rng_for
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
+from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
 from engram.audits._runs import descend_classes, descend_token, flow_classes, steps_to
 from engram.capacity import max_margin
 from engram.problem import Problem, orthonormal
@@ -449,7 +449,16 @@ def _multiclass_bound(seed: int) -> Evidence:
     for M, eta, at, w in _descents(seed):
         m = w[:, :, 0] - w[:, :, 1]
         told = np.asarray(multiclass.descent_margin_bound(at[None, :], 1.0, eta[:, None], M))
-        parts.append(at_least(m, told, classes=M, learning_rate=eta[:, None], step=at[None, :]))
+        parts.append(
+            at_least(
+                m,
+                told,
+                classes=M,
+                learning_rate=eta[:, None],
+                step=at[None, :],
+                tolerance=MANY_STEPS,
+            )
+        )
         parts.append(equal(m[:, 1], eta, classes=M, learning_rate=eta))
     return both(*parts)
 
