@@ -74,3 +74,21 @@ def test_a_bad_box_is_refused(box, match):
 def test_unknown_claims_are_refused():
     with pytest.raises(InputError, match="C01 to C56, got C99"):
         audit("C99")
+
+
+def test_boxes_over_all_magnitudes_are_searched():
+    slack = lambda x: abs(np.log10(x)) - 10
+    (finding,) = audit([bound("far from one", slack, {"x": (1e-200, 1e200, "log")}, draws=32)])
+    assert finding.verdict == "FALSE-AS-PRINTED"
+
+
+def test_slack_may_be_a_number_here_and_an_array_there():
+    slack = lambda x: np.array([1.0, x]) if x > 0.5 else 1.0
+    (finding,) = audit([bound("", slack, {"x": (0.0, 1.0)}, draws=8, searches=0)])
+    assert finding.verdict == "HOLDS"
+    with pytest.raises(InputError, match="'index'"):
+        bound("", slack, {"index": (0.0, 1.0)})
+    with pytest.raises(InputError, match="must be a function"):
+        bound("", 3, {"x": (0.0, 1.0)})
+    with pytest.raises(InputError, match="got 5"):
+        audit(5)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from engram._checks import InputError, check_count
 from engram._progress import progress_bar
@@ -9,7 +10,7 @@ from engram.audits._claim import Claim, Finding
 from engram.audits._search import LISTENER
 
 
-def audit(claims: Iterable[Claim | str] | str | None = None, *, seed: int = 0) -> list[Finding]:
+def audit(claims: Any = None, *, seed: int = 0) -> list[Finding]:
     """Check claims by running them: the paper's, by number, or your own.
 
     Each check draws many random and extreme parameters, evaluates the statement as printed and the
@@ -42,7 +43,7 @@ def audit_each(claims: list[Claim], *, seed: int = 0) -> Iterator[Finding]:
             yield finding
 
 
-def select(claims: Iterable[Claim | str] | str | None = None) -> list[Claim]:
+def select(claims: Any = None) -> list[Claim]:
     """The claims that are meant: all of the paper's, or those named or given."""
     from engram.audits.claims import CLAIMS
 
@@ -50,6 +51,8 @@ def select(claims: Iterable[Claim | str] | str | None = None) -> list[Claim]:
         return list(CLAIMS.values())
     if isinstance(claims, str | Claim):
         claims = [claims]
+    if not isinstance(claims, Iterable):
+        raise InputError(f"`claims` must be numbers such as 'C15' or `Claim`s, got {claims!r}.")
     return [_find(claim, CLAIMS) for claim in claims]
 
 

@@ -62,6 +62,12 @@ def descent_margins(x: fmpq, steps: int, start: fmpq | int = 0) -> list[arb]:
     return path
 
 
+def first_step(alpha: fmpq, p1: fmpq, contrast: int, eta: int) -> tuple[fmpq, fmpq]:
+    """The two margins after one step from zero, as exact fractions: every class has probability 1/2."""
+    push1, push2 = p1 / 2, (1 - p1) / 2
+    return contrast * eta * (push1 - alpha * push2), contrast * eta * (push2 - alpha * push1)
+
+
 def pair_descent(
     alpha: fmpq | int, p1: fmpq, contrast: fmpq | int, eta: fmpq | int, steps: int
 ) -> list[tuple[arb, arb]]:

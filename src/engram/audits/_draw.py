@@ -15,7 +15,7 @@ _STYLES = {
 }
 _OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKS = {"true": "●", "printed": "×", "corrected": "○"}
-_MORE_MARKS = "◆△□+"
+_MORE_MARKS = "◆△□+abcdefghijklmnopqrstuvwxyz"
 
 
 def curves_of(finding: Finding) -> Curves | None:

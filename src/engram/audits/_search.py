@@ -22,8 +22,8 @@ _REFINEMENTS = 80  # trials of each local search
 
 def bound(
     statement: str,
-    slack: Callable[..., Any],
-    box: Mapping[str, Any],
+    slack: Any,
+    box: Any,
     *,
     draws: int = 128,
     searches: int = 4,
@@ -49,7 +49,15 @@ def bound(
     Returns:
         A `Claim` for `audit`, whose verdict is HOLDS if no violation is found.
     """
+    if not callable(slack):
+        raise InputError(f"`slack` must be a function of the parameters, got {slack!r}.")
+    if not isinstance(box, Mapping):
+        raise InputError(f"`box` must be a dict from parameter to limits, got {box!r}.")
     axes = {name: _read_axis(name, limits) for name, limits in box.items()}
+    if "index" in axes:
+        raise InputError(
+            "`box` must not name a parameter 'index': the place in an array has that name."
+        )
     if not axes:
         raise InputError("`box` must name at least one parameter. Give {'p1': (0.5, 0.9)}.")
     check_count("draws", draws)
@@ -71,7 +79,8 @@ def _read_axis(name: str, limits: Any) -> tuple[float, float, bool]:
             f"for {name!r}."
         ) from None
     if scale not in ([], ["log"], ["linear"]):
-        raise InputError(f"`box` must scale {name!r} by 'log' or 'linear', got {scale[0]!r}.")
+        told = ", ".join(map(repr, scale))
+        raise InputError(f"`box` must scale {name!r} by 'log' or 'linear', got {told}.")
     is_log = scale == ["log"]
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
         raise InputError(
@@ -105,7 +114,7 @@ def _search(
             raise InputError("`slack` must return at least one number, got an empty array.")
         index = int(np.argmin(np.where(np.isnan(left), -np.inf, left)))
         worst = float(left.flat[index])
-        tried.append((worst, point | ({"index": float(index)} if left.ndim else {})))
+        tried.append((worst, point | {"index": float(index) if left.ndim else np.nan}))
         if tell is not None:
             tell(min(len(tried), total), total)
         return -1e300 if np.isnan(worst) else worst
@@ -122,12 +131,18 @@ def _search(
             options={"maxfev": _REFINEMENTS, "initial_simplex": _simplex(unit)},
         )  # fmt: skip
     where = {name: np.array([at[name] for _, at in tried]) for name in tried[0][1]}
+    if np.isnan(where["index"]).all():
+        del where["index"]  # one number per point: there is no place to name
     return Evidence(np.array([worst for worst, _ in tried]), where, tolerance)
 
 
 def _between(low: float, high: float, is_log: bool, share: float) -> float:
-    share = min(max(float(share), 0.0), 1.0)
-    value = low * (high / low) ** share if is_log else low + (high - low) * share
+    if share <= 0 or share >= 1:
+        return low if share <= 0 else high
+    if is_log:
+        value = float(np.exp((1 - share) * np.log(low) + share * np.log(high)))
+    else:
+        value = (1 - share) * low + share * high
     return min(max(value, low), high)
 
 

@@ -52,33 +52,45 @@ def robust_radius(problem: Problem, W: np.ndarray) -> float:
     return float((m / np.where(reach > 0, reach, np.inf))[reach > 0].min())
 
 
-def most_robust(problem: Problem, low: float, high: float, halvings: int = 12) -> float:
+def most_robust(problem: Problem, low: float, high: float, halvings: int = 14) -> float:
     """The largest radius that any W reaches, by bisection over second-order cone programs."""
+    if not (_reaches(problem, low) and not _reaches(problem, high)):
+        raise ArithmeticError(f"the largest radius is not between {low:g} and {high:g}")
     for _ in range(halvings):
         middle = (low + high) / 2
         low, high = (middle, high) if _reaches(problem, middle) else (low, middle)
-    return low
+    return (low + high) / 2
 
 
 def _reaches(problem: Problem, radius: float) -> bool:
-    """Whether some W has m_i(x) >= radius |W^T (u_f*(x) - u_i)|, and margins of at least 1."""
+    """Whether some W has m_i(x) > radius |W^T (u_f*(x) - u_i)| for every token and wrong class.
+
+    The largest t with m_i(x) - radius |W^T (u_f*(x) - u_i)| >= t and |W| <= 1 is positive exactly then;
+    W = 0 is always allowed, so that the program has a solution either way.
+    """
     clarabel: Any = importlib.import_module("clarabel")
-    rows = margin_rows(problem)
-    d = problem.dim
+    rows, d = margin_rows(problem), problem.dim
     wrong = np.arange(problem.num_outputs)[None, :] != problem.targets[:, None]
     gaps = (problem.outputs[problem.targets][:, None, :] - problem.outputs[None, :, :])[wrong]
-    blocks, cones = [-rows], [clarabel.NonnegativeConeT(len(rows))]
+    blocks, sides = [], []
     for row, gap in zip(rows, gaps, strict=True):
-        blocks.append(-np.vstack([row[None, :] / radius, np.kron(gap[None, :], np.eye(d))]))
-        cones.append(clarabel.SecondOrderConeT(d + 1))
-    A = sparse.csc_matrix(np.vstack(blocks))
-    b = np.concatenate([-np.ones(len(rows)), np.zeros((d + 1) * len(rows))])
+        spread = np.hstack([radius * np.kron(gap[None, :], np.eye(d)), np.zeros((d, 1))])
+        blocks.append(np.vstack([np.append(row, -1.0), spread]))
+        sides.append(np.zeros(d + 1))
+    n = d * d
+    blocks.append(np.vstack([np.zeros(n + 1), np.eye(n, n + 1)]))  # |W| <= 1
+    sides.append(np.append(1.0, np.zeros(n)))
+    cones = [clarabel.SecondOrderConeT(len(side)) for side in sides]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    n = d * d
-    quiet = sparse.csc_matrix((n, n))
-    solver = clarabel.DefaultSolver(quiet, np.zeros(n), A, b, cones, settings)
-    return str(solver.solve().status) in ("Solved", "AlmostSolved")
+    goal = np.append(np.zeros(n), -1.0)
+    A, quiet = sparse.csc_matrix(-np.vstack(blocks)), sparse.csc_matrix((n + 1, n + 1))
+    solution = clarabel.DefaultSolver(
+        quiet, goal, A, np.concatenate(sides), cones, settings
+    ).solve()
+    if str(solution.status) not in ("Solved", "AlmostSolved"):
+        raise ArithmeticError(f"the solver did not end: {solution.status}")
+    return -solution.obj_val > 1e-6
 
 
 def plane_minimiser(z: np.ndarray, p: np.ndarray, steps: int = 60) -> np.ndarray:

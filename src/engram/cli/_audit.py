@@ -32,6 +32,9 @@ def audit(
         raise InputError(
             f"--plot draws one claim, got {len(claims)}. Name one, as in `engram audit C15`."
         )
+    for name, path in (("--plot", plot), ("--errata", page)):
+        if path is not None and path.is_dir():
+            raise InputError(f"{name} must be a file, got the folder {path}. Name a file in it.")
     if plot is not None and plot.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(f"--plot must end in .png, .pdf or .svg, got {plot}. Choose one of those.")
     if page is not None and names:
@@ -201,7 +204,7 @@ def _draw(finding, path: Path) -> None:
     draw(figure.subplots(), curves)
     with written_whole(path) as partial:
         figure.savefig(partial, dpi=150, format=path.suffix[1:].lower())
-    print(f"written: {path}")
+    print(f"written: {path}", file=sys.stderr)
 
 
 def _write_errata(found: list, page: Path) -> None:
@@ -210,4 +213,4 @@ def _write_errata(found: list, page: Path) -> None:
 
     with written_whole(page) as partial:
         Path(partial).write_text(errata(found), encoding="utf-8")
-    print(f"written: {page}")
+    print(f"written: {page}", file=sys.stderr)

@@ -27,12 +27,14 @@ def log_omega(y: ArrayLike) -> Numbers:
 
 
 def _solve(xp: Any, y: Any) -> Any:
+    finite = xp.isfinite(y)
+    z = xp.where(finite, y, 0)
     # Both starts lie right of the root of an increasing convex function: Newton is monotone.
-    m = xp.where(y > 1, xp.log(xp.maximum(y, 1)), y)
+    m = xp.where(z > 1, xp.log(xp.maximum(z, 1)), z)
     for _ in range(_NEWTON_STEPS):
         e = xp.exp(m)
-        m = xp.where(xp.isfinite(y), m - (m + e - y) / (1 + e), y)
-    return m
+        m = m - (m + e - z) / (1 + e)
+    return xp.where(finite, m, y)
 
 
 @in_input_precision

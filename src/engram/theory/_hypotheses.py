@@ -37,6 +37,28 @@ def read(**values: Any) -> tuple[Any, ...]:
     return np, *found
 
 
+# What a name may be, wherever it is asked for.
+_AT_LEAST_ZERO = ("times", "time", "steps", "rate", "rates", "learning_rate")
+
+
+def given(**values: Any) -> tuple[Any, ...]:
+    """Read as `read` does, for formulas whose arguments share one shape; times and rates are not negative."""
+    xp, *arrays = read(**values)
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays))
+    except ValueError:
+        shapes = ", ".join(
+            f"`{name}` {array.shape}" for name, array in zip(values, arrays, strict=True)
+        )
+        raise InputError(
+            f"The arguments must broadcast together, got {shapes}. Add axes."
+        ) from None
+    for name, array in zip(values, arrays, strict=True):
+        if name in _AT_LEAST_ZERO:
+            require(array >= 0, f"{name} >= 0", array)
+    return xp, *arrays
+
+
 def require(holds: Any, hypothesis: str, value: Any, remedy: str = "") -> None:
     """Check a hypothesis on concrete values; `value` is what was met."""
     if is_traced(holds, value):

@@ -5,13 +5,14 @@ at least $\eta c_x$ in each step. What the paper prints differently is in `theor
 """
 
 import math
+from typing import Any
 
 from jaxtyping import Float
 
 from engram._types import Array, ArrayLike, Numbers, Weights
 from engram.problem import Problem
 from engram.special import log_omega, sigmoid, softplus
-from engram.theory._hypotheses import read, require, require_certain, require_orthogonal
+from engram.theory._hypotheses import given, read, require, require_certain, require_orthogonal
 
 # sup of h(s) s / log(s), at s = 23.1526; the audit encloses it in balls (C12).
 CORRECTION_CONSTANT = 1.0237150809438473
@@ -47,9 +48,15 @@ def flow_margin(times: ArrayLike, rate: ArrayLike, start: ArrayLike = 0.0) -> Nu
 
     Paper: thm:ortho-bin, before the expansion in eq:dyn-bin; at $m_0 = 0$ Section 4.1 omits $e^{m_0}$.
     """
-    xp, t, c, m0 = read(times=times, rate=rate, start=start)
-    require(t >= 0, "times >= 0", t)
-    return log_omega(c * t + m0 + xp.exp(m0))
+    xp, t, c, m0 = given(times=times, rate=rate, start=start)
+    return _ahead(xp, m0, c * t)
+
+
+def _ahead(xp: Any, m0: Any, s: Any) -> Any:
+    """The m with G(m) = G(m0) + s."""
+    far = m0 > 700.0  # there e^m0 overflows, and is all of G
+    near = log_omega(s + m0 + xp.exp(xp.minimum(m0, 700.0)))
+    return xp.where(far, m0 + xp.log1p(s * xp.exp(-xp.maximum(m0, 0.0))), near)[()]
 
 
 def flow_origin(rate: ArrayLike, start: ArrayLike = 0.0) -> Numbers:
@@ -57,21 +64,24 @@ def flow_origin(rate: ArrayLike, start: ArrayLike = 0.0) -> Numbers:
 
     Paper: thm:ortho-bin.
     """
-    xp, c, m0 = read(rate=rate, start=start)
+    xp, c, m0 = given(rate=rate, start=start)
+    require(c > 0, "rate > 0", c)
+    require(m0 <= 700, "start <= 700", m0, "Beyond, e^start is not a double.")
     return -(xp.exp(m0) + m0) / c
 
 
 def flow_correction(s: ArrayLike) -> Numbers:
     r"""The function $h$ of $m_t = \log s - h(s)$, $s = c_x (t - t_0)$.
 
-    With $s = m + e^m$ it is $\log(1 + m e^{-m})$, which loses no digits.
+    With $s = m + e^m$ it is $\log(1 + m e^{-m})$, which loses no digits as s grows.
 
     Paper: eq:dyn-bin.
     """
-    xp, s = read(s=s)
+    xp, s = given(s=s)
     require(s > 0, "s > 0 (t after t_0)", s)
     m = log_omega(s)
-    return xp.log1p(m * xp.exp(-m))
+    large = s > 0.5  # below, 1 + m e^-m cancels, and the logarithm of s does not
+    return xp.where(large, xp.log1p(xp.where(large, m * xp.exp(-m), 0.0)), xp.log(s) - m)[()]
 
 
 def flow_correction_bounds(s: ArrayLike) -> tuple[Numbers, Numbers]:
@@ -79,7 +89,7 @@ def flow_correction_bounds(s: ArrayLike) -> tuple[Numbers, Numbers]:
 
     Paper: thm:ortho-bin prints the constants 0 and 2; $s \ge 1$ means a margin that is not negative.
     """
-    xp, s = read(s=s)
+    xp, s = given(s=s)
     require(s >= 1, "s >= 1 (a margin of at least 0)", s)
     return 0.5 * xp.log(s) / s, CORRECTION_CONSTANT * xp.log(s) / s
 
@@ -89,7 +99,7 @@ def descent_step(margin: ArrayLike, rate: ArrayLike, learning_rate: ArrayLike) -
 
     Paper: eq:binary-update.
     """
-    xp, m, c, eta = read(margin=margin, rate=rate, learning_rate=learning_rate)
+    xp, m, c, eta = given(margin=margin, rate=rate, learning_rate=learning_rate)
     return m + eta * c * sigmoid(-m)
 
 
@@ -102,9 +112,9 @@ def descent_margin_bound(
 
     Paper: thm:ortho-bin prints $\log(\eta c_x (t - t_0))$, which is false; this is what is true.
     """
-    xp, t, c, eta, m0 = read(steps=steps, rate=rate, learning_rate=learning_rate, start=start)
+    xp, t, c, eta, m0 = given(steps=steps, rate=rate, learning_rate=learning_rate, start=start)
     require(eta > 0, "learning_rate > 0", eta)
-    return log_omega(eta * c * t + m0 + xp.exp(m0))
+    return _ahead(xp, m0, eta * c * t)
 
 
 def descent_margin_upper_bound(
@@ -116,7 +126,7 @@ def descent_margin_upper_bound(
 
     Paper: thm:ortho-bin; not in the paper.
     """
-    xp, t, c, eta = read(steps=steps, rate=rate, learning_rate=learning_rate)
+    xp, t, c, eta = given(steps=steps, rate=rate, learning_rate=learning_rate)
     require(t >= 1, "steps >= 1", t)
     x = eta * c
     delta = x * sigmoid(-x / 2)
@@ -131,7 +141,7 @@ def log_bound(steps: ArrayLike, rate: ArrayLike, learning_rate: ArrayLike) -> Nu
 
     Paper: thm:ortho-bin, read with $t_0 = 0$, where it is true.
     """
-    xp, t, c, eta = read(steps=steps, rate=rate, learning_rate=learning_rate)
+    xp, t, c, eta = given(steps=steps, rate=rate, learning_rate=learning_rate)
     why = "Below, it fails at some step; `descent_margin_bound` always holds."
     require(eta * c >= LOG_THRESHOLD, "learning_rate * rate >= 2", eta * c, why)
     require(t > 0, "steps > 0", t)
@@ -141,31 +151,37 @@ def log_bound(steps: ArrayLike, rate: ArrayLike, learning_rate: ArrayLike) -> Nu
 def log_bound_failure(rate: ArrayLike, learning_rate: ArrayLike) -> Numbers:
     r"""A step by which $m_t \ge \log(\eta c_x t)$ has surely failed, from zero and for $x = \eta c_x < 2$: $2\,(e^{1/(1 - x/2)} - 1)/x + 1$.
 
+    Infinity where that number is beyond a double.
+
     With $y = e^m$ a step adds at most $x - (1 - \frac x2) \frac{x}{1 + y}$ to $y$, and $y \le xt + 1$, so the deficit
     grows at least like $(1 - \frac x2) \log\frac{2 + xt}{2}$, beyond the head start of 1.
 
     Paper: thm:ortho-bin, the bound it prints with $t_0 = 0$.
     """
-    xp, c, eta = read(rate=rate, learning_rate=learning_rate)
+    xp, c, eta = given(rate=rate, learning_rate=learning_rate)
     x = eta * c
     require(
         (x > 0) & (x < LOG_THRESHOLD), "0 < learning_rate * rate < 2", x, "Above, it never fails."
     )
-    return 2 * xp.expm1(1 / (1 - x / 2)) / x + 1
+    exponent = 1 / (1 - x / 2)
+    late = xp.where(exponent > 700, xp.inf, xp.expm1(xp.minimum(exponent, 700.0)))
+    return (2 * late / x + 1)[()]
 
 
 def expansion_constant(rate: float, learning_rate: float, *, steps: int = 200_000) -> float:
     r"""The $C(x)$ of $e^{m_t} = x t + (\frac x2 - 1) \log t + C(x) + o(1)$, $x = \eta c_x$, from zero.
 
-    Found by iterating; the remainder is of order $\log(t)/t$, about 1e-4 relative to $x$ by default. Where $x < 2$,
-    $e^{m_t}$ falls below $xt$ near $t = e^{C(x)/(1 - x/2)}$, which may be astronomically late.
+    Found by iterating; the remainder is of order $\log(xt)/(xt)$ once $xt$ exceeds $e^{x/2}$ by far, and
+    steps that do not reach there are refused. Where $x < 2$, $e^{m_t}$ falls below $xt$ near $t = e^{C(x)/(1 - x/2)}$, which may be astronomically late.
 
     Paper: thm:ortho-bin; the expansion is ours.
     """
-    _, c, eta = read(rate=rate, learning_rate=learning_rate)
+    _, c, eta = given(rate=rate, learning_rate=learning_rate)
     x = float(eta * c)
     require(x > 0, "learning_rate * rate > 0", x)
-    require(x < 1400, "learning_rate * rate < 1400", x, "e^(x/2) would overflow.")
+    require(steps >= 1, "steps >= 1", steps)
+    reached = math.log(x * steps) - max(x / 2, 0.0)
+    require(reached > math.log(1000), "x * steps >= 1000 e^(x/2)", x, "Take more steps.")
     m = 0.0
     for _ in range(steps):
         m += x / (1 + math.exp(m))
@@ -177,7 +193,7 @@ def log1p_bound(steps: ArrayLike, rate: ArrayLike, learning_rate: ArrayLike) -> 
 
     Paper: proof:bin-ortho, the telescoped sum, where it is true.
     """
-    xp, t, c, eta = read(steps=steps, rate=rate, learning_rate=learning_rate)
+    xp, t, c, eta = given(steps=steps, rate=rate, learning_rate=learning_rate)
     why = "Below, it fails at some step; `weak_log_bound` always holds."
     require(eta * c >= LOG1P_THRESHOLD, "learning_rate * rate >= 2.51286", eta * c, why)
     return xp.log1p(eta * c * t)
@@ -188,7 +204,7 @@ def weak_log_bound(steps: ArrayLike, rate: ArrayLike, learning_rate: ArrayLike) 
 
     Paper: proof:bin-ortho, with the factor 1/2 that its telescoping loses.
     """
-    xp, t, c, eta = read(steps=steps, rate=rate, learning_rate=learning_rate)
+    xp, t, c, eta = given(steps=steps, rate=rate, learning_rate=learning_rate)
     require(eta > 0, "learning_rate > 0", eta)
     return xp.log1p(eta * c * t / 2)
 
@@ -200,9 +216,9 @@ def flow_loss(times: ArrayLike, problem: Problem) -> Numbers:
 
     Paper: thm:ortho-bin.
     """
-    xp, t = read(times=times)
-    m = flow_margin(t[:, None], rates(problem)[None, :])
-    return (problem.probs[None, :] * softplus(-m)).sum(1)
+    xp, t = given(times=times)
+    m = flow_margin(t[..., None], rates(problem))
+    return (problem.probs * softplus(-m)).sum(-1)
 
 
 def descent_loss_bound(steps: ArrayLike, problem: Problem, learning_rate: ArrayLike) -> Numbers:
@@ -210,7 +226,7 @@ def descent_loss_bound(steps: ArrayLike, problem: Problem, learning_rate: ArrayL
 
     Paper: thm:ortho-bin prints the constant 1, which is false.
     """
-    xp, t, eta = read(steps=steps, learning_rate=learning_rate)
+    xp, t, eta = given(steps=steps, learning_rate=learning_rate)
     require(t > 0, "steps > 0", t)
     require(eta > 0, "learning_rate > 0", eta)
     c, p = rates(problem), problem.probs
@@ -229,7 +245,15 @@ def weights_from_margins(problem: Problem, margins: ArrayLike, start: ArrayLike)
     xp, m, W0 = read(margins=margins, start=start)
     require_certain(problem, classes=2)
     require_orthogonal("inputs", problem.inputs)
+    _require_distinct(problem)
     E, u = problem.inputs, problem.outputs[0] - problem.outputs[1]
     unit = E / (E * E).sum(1)[:, None]
     seen = u @ W0 @ E.T
     return W0 + xp.outer(u / (u @ u), (m - seen) @ unit)
+
+
+def _require_distinct(problem: Problem) -> None:
+    lengths = (problem.inputs**2).sum(1)
+    require(lengths > 0, "no input is zero", lengths)
+    gap = ((problem.outputs[0] - problem.outputs[1]) ** 2).sum()
+    require(gap > 0, "the two outputs differ", gap)

@@ -10,26 +10,29 @@ from typing import Any
 
 import numpy as np
 
+from engram._checks import InputError, is_traced
 from engram._types import ArrayLike, Numbers, Weights
 from engram.problem import Problem
 from engram.special import bisect, log_omega, sigmoid
-from engram.theory._hypotheses import HypothesisError, read, require, require_pair
+from engram.theory._hypotheses import HypothesisError, given, read, require, require_pair
 
 
 def _read(correlation: Any, p1: Any, contrast: Any, **others: Any) -> tuple[Any, ...]:
-    xp, alpha, p, c, *rest = read(correlation=correlation, p1=p1, contrast=contrast, **others)
+    xp, alpha, p, c, *rest = given(correlation=correlation, p1=p1, contrast=contrast, **others)
     require_pair(alpha, p, c)
     return xp, alpha, p, c, *rest
 
 
-def margins(half_gap: ArrayLike, half_sum: ArrayLike) -> tuple[Any, Any]:
+def margins(half_gap: ArrayLike, half_sum: ArrayLike) -> tuple[Numbers, Numbers]:
     r"""$m_1 = \gamma_2 + \gamma_1$ and $m_2 = \gamma_2 - \gamma_1$."""
-    return half_sum + half_gap, half_sum - half_gap
+    _, g1, g2 = read(half_gap=half_gap, half_sum=half_sum)
+    return g2 + g1, g2 - g1
 
 
-def halves(margin_1: ArrayLike, margin_2: ArrayLike) -> tuple[Any, Any]:
+def halves(margin_1: ArrayLike, margin_2: ArrayLike) -> tuple[Numbers, Numbers]:
     r"""$\gamma_1 = (m_1 - m_2)/2$ and $\gamma_2 = (m_1 + m_2)/2$."""
-    return (margin_1 - margin_2) / 2, (margin_1 + margin_2) / 2
+    _, m1, m2 = read(margin_1=margin_1, margin_2=margin_2)
+    return (m1 - m2) / 2, (m1 + m2) / 2
 
 
 def flow_velocity(
@@ -77,9 +80,11 @@ def phase_slope(
     require(alpha < 1, "correlation < 1", alpha)
     q = xp.sqrt(p * (1 - p))
     away = _middle(xp, p) - g1
-    small = xp.exp(-g2)
+    # Divided by e^gamma_2 cosh, so that nothing overflows.
+    flat = 2 * xp.exp(-abs(away)) / (1 + xp.exp(-2 * abs(away)))
+    small = xp.exp(-g2) * flat
     kappa = (1 + alpha) / (1 - alpha)
-    return kappa * ((2 * p - 1) * small + 2 * q * xp.sinh(away)) / (small + 2 * q * xp.cosh(away))
+    return kappa * ((2 * p - 1) * small + 2 * q * xp.tanh(away)) / (small + 2 * q)
 
 
 def _middle(xp: Any, p1: Any) -> Any:
@@ -155,16 +160,17 @@ def half_gap_deviation_bound(half_sum: ArrayLike, correlation: ArrayLike, p1: Ar
     """
     xp, alpha, p, _, g2 = _read(correlation, p1, 2.0, half_sum=half_sum)
     require(alpha < 1, "correlation < 1", alpha)
+    require(g2 >= 0, "half_sum >= 0, as from W = 0", g2)
     q = xp.sqrt(p * (1 - p))
-    l = xp.log((1 + 2 * q * xp.exp(g2)) / (1 + 2 * q))
+    l = xp.logaddexp(0.0, xp.log(2 * q) + g2) - xp.log1p(2 * q)
     return xp.sinh(_middle(xp, p)) * _phi(xp, (1 + alpha) / (1 - alpha), l)
 
 
 def _phi(xp: Any, kappa: Any, l: Any) -> Any:
-    # kappa e^-l - e^(-kappa l) = (kappa - 1) e^-l + e^-l (1 - e^(-(kappa - 1) l)): no cancellation at 1.
-    d = kappa - 1
-    shrink = -xp.expm1(-d * l) / xp.where(d == 0, 1.0, d)
-    return xp.exp(-l) * (1 + xp.where(d == 0, l, shrink))
+    # e^-l plus the difference quotient of e^(-s l) between s = 1 and kappa: no cancellation at 1.
+    d, slower = abs(kappa - 1), xp.minimum(kappa, 1.0)
+    quotient = xp.where(d == 0, l, -xp.expm1(-d * l) / xp.where(d == 0, 1.0, d))
+    return xp.exp(-l) + xp.exp(-slower * l) * quotient
 
 
 def half_gap_deviation_asymptote(
@@ -177,6 +183,7 @@ def half_gap_deviation_asymptote(
     Paper: thm:two-flow prints $O(1/t)$ for every correlation.
     """
     xp, alpha, p, c, t = _read(correlation, p1, contrast, times=times)
+    require(t > 0, "times > 0", t)
     require(alpha >= 0, "correlation >= 0", alpha, "Below zero only the exponent is known.")
     require(alpha < 1, "correlation < 1", alpha)
     D = (2 * p - 1) / (2 * c * (1 - alpha) * p * (1 - p))
@@ -192,7 +199,7 @@ def half_gap_exponent(correlation: ArrayLike) -> Numbers:
 
     Paper: thm:two-flow prints 1 throughout.
     """
-    xp, alpha = read(correlation=correlation)
+    xp, alpha = given(correlation=correlation)
     require(abs(alpha) < 1, "-1 < correlation < 1", alpha)
     return xp.minimum((1 + alpha) / (1 - alpha), 1.0)
 
@@ -202,7 +209,7 @@ def slow_share(kappa: ArrayLike) -> Numbers:
 
     Paper: not in the paper; see `half_gap_deviation_lower_bound`.
     """
-    xp, kappa = read(kappa=kappa)
+    xp, kappa = given(kappa=kappa)
     require((kappa >= 0) & (kappa < 1), "0 <= kappa < 1", kappa)
     n = xp.arange(1.0, 61.0)
     return (kappa[..., None] * 2.0**-n / (n - kappa[..., None])).sum(-1)
@@ -230,7 +237,7 @@ def half_gap_deviation_lower_bound(
 
 
 def flow_solution(
-    times: ArrayLike, correlation: float, p1: float, contrast: float = 2.0
+    times: ArrayLike, correlation: ArrayLike, p1: ArrayLike, contrast: ArrayLike = 2.0
 ) -> tuple[Numbers, Numbers]:
     r"""$(\gamma_1, \gamma_2)$ of the flow in closed form, in the four cases that have one.
 
@@ -240,7 +247,8 @@ def flow_solution(
     Paper: eq:two-input; the cases are ours.
     """
     xp, alpha, p, c, t = _read(correlation, p1, contrast, times=times)
-    require(t >= 0, "times >= 0", t)
+    if alpha.ndim or p.ndim or is_traced(alpha, p):
+        raise InputError("`correlation` and `p1` must be numbers here, for they choose the case.")
     zero = xp.zeros_like(t)
     if alpha == 0:
         solve = lambda p: log_omega(1 + c * p * t)
@@ -364,5 +372,6 @@ def max_margin(problem: Problem) -> Weights:
     require(problem.targets[0] == 0 and problem.targets[1] == 1, "f*(x) = x", problem.targets[0])
     require(abs((E * E).sum(1) - 1) < 1e-9, "unit inputs", (E * E).sum(1))
     alpha, u = E[0] @ E[1], U[0] - U[1]
+    require(u @ u > 0, "the two outputs differ", u @ u)
     require(alpha < 1, "correlation < 1", alpha, "Parallel tokens cannot be separated.")
     return (u / (u @ u))[:, None] * ((E[0] - E[1]) / (1 - alpha))[None, :]

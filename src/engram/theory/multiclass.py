@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from engram._checks import InputError
 from engram._types import Array, ArrayLike, Numbers, Scalar, Weights
 from engram.problem import Problem
 from engram.special import bisect, log_omega, logsumexp, softmax, softplus
@@ -68,9 +69,11 @@ def margin_velocity(scores: ArrayLike, rate: ArrayLike) -> Float[Array, "*B K"]:
     Paper: Section 4.1, before thm:multi.
     """
     xp, w, k = read(scores=scores, rate=rate)
-    wrong = w[..., 1:]
-    c = xp.exp(logsumexp(wrong) - wrong)
-    return k[..., None] * (c + 1) / (c + xp.exp(w[..., :1] - wrong))
+    wrong, total = w[..., 1:], logsumexp(w[..., 1:])
+    # Both sides of the quotient over e^{w_i}, in units of the largest score.
+    top = w.max(-1, keepdims=True)
+    mass = xp.exp(total - top)
+    return k[..., None] * (mass + xp.exp(wrong - top)) / (mass + xp.exp(w[..., :1] - top))
 
 
 def flow_margin(
@@ -89,6 +92,7 @@ def flow_margin(
     """
     xp, t, k, r1, r = read(times=times, rate=rate, target_norm=target_norm, other_norm=other_norm)
     require(t >= 0, "times >= 0", t)
+    require(k >= 0, "rate >= 0", k)
     K = float(num_classes - 1)
     require(K >= 1, "num_classes >= 2", num_classes)
     s = 1 + (K * r1**2 + r**2) * k * t
@@ -122,8 +126,18 @@ def flow_scores_from(times: ArrayLike, rate: ArrayLike, start: ArrayLike) -> Flo
     """
     xp, t, k, w0 = read(times=times, rate=rate, start=start)
     require(t >= 0, "times >= 0", t)
+    require(k >= 0, "rate >= 0", k)
+    if w0.ndim != 1 or len(w0) < 2 or k.ndim or t.ndim > 1:
+        raise InputError(
+            "`start` must be the M >= 2 scores of one token, `rate` a number and `times` numbers, got shapes "
+            f"{w0.shape}, {k.shape} and {t.shape}. Call it once per token."
+        )
     wrong = w0[1:]
     top = wrong.max()
+    spread = top - wrong.min()
+    require(
+        spread <= 700, "wrong scores within 700 of each other", spread, "Beyond, doubles overflow."
+    )
     # Everything in units of s_0 = e^-top, so that no exponential of a start overflows.
     c = xp.expm1(top - wrong)  # c_j / s_0
     C = w0.sum() - top * len(w0)
@@ -171,6 +185,7 @@ def asymptotic_weights(
     Paper: thm:multi, one order further.
     """
     xp, t = read(time=time)
+    require(t.ndim == 0, "time is one number", t.size)
     require(t > 0, "time > 0", t)
     E, Pu = _centred(problem)
     p = problem.probs
@@ -198,6 +213,8 @@ def early_weights(time: ArrayLike, problem: Problem) -> Weights:
     Paper: Section 4.1 prints it without the mean $\bar u$ of the outputs.
     """
     xp, t = read(time=time)
+    require(t.ndim == 0, "time is one number", t.size)
+    require(t >= 0, "time >= 0", t)
     require_certain(problem)
     E, U, p = problem.inputs, problem.outputs, problem.probs
     return t * ((U[problem.targets] - U.mean(0)) * p[:, None]).T @ E
@@ -224,6 +241,7 @@ def descent_margin_bound(
     """
     xp, t, k, eta = read(steps=steps, rate=rate, learning_rate=learning_rate)
     require(eta > 0, "learning_rate > 0", eta)
+    require(t >= 0, "steps >= 0", t)
     return flow_margin(eta * t, k, num_classes)
 
 
@@ -244,7 +262,8 @@ def one_step_threshold(problem: Problem, scores: ArrayLike) -> Scalar:
     m = w[np.arange(len(w)), y][:, None] - w
     wrong = xp.where(is_target, 0.0, softmax(w))
     speed = k[:, None] * (wrong.sum(1, keepdims=True) + wrong)
-    return xp.where(is_target, -xp.inf, -m / xp.where(is_target, 1.0, speed)).max()
+    still = speed == 0  # its score is so low that nothing moves it, nor needs to
+    return xp.where(is_target | still, -xp.inf, -m / xp.where(is_target | still, 1.0, speed)).max()
 
 
 def first_step_loss(learning_rate: ArrayLike, problem: Problem) -> Numbers:

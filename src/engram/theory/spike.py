@@ -11,7 +11,7 @@ import numpy as np
 from engram._types import ArrayLike, Numbers, Scalar
 from engram.problem import Problem
 from engram.special import bisect, logsumexp, softplus
-from engram.theory._hypotheses import read, require, require_certain, require_pair
+from engram.theory._hypotheses import given, read, require, require_certain, require_pair
 
 
 def two_token_first_step_loss(
@@ -26,7 +26,7 @@ def two_token_first_step_loss(
 
 
 def _read(learning_rate: Any, correlation: Any, p1: Any, contrast: Any) -> tuple[Any, ...]:
-    xp, eta, alpha, p, c = read(
+    xp, eta, alpha, p, c = given(
         learning_rate=learning_rate, correlation=correlation, p1=p1, contrast=contrast
     )
     require_pair(alpha, p, c)
@@ -62,9 +62,22 @@ def two_token_spike_threshold(
     """
     xp, _, alpha, p, c = _read(0.0, correlation, p1, contrast)
     require(alpha * p > 1 - p, "correlation * p1 > p2", alpha * p - (1 - p), "There is no spike.")
-    rise = lambda eta: _two_token_loss(eta, alpha, p, c) - xp.log(2.0)
     high = 2 * xp.log(2.0) / (c * (1 - p) * (alpha * p - (1 - p)))
-    return bisect(lambda eta: rise(eta) <= 0, 0 * high, high)
+    return bisect(lambda eta: _two_token_rise(xp, eta, alpha, p, c) <= 0, 0 * high, high)
+
+
+def _two_token_rise(xp: Any, eta: Any, alpha: Any, p: Any, c: Any) -> Any:
+    """The loss less log 2: softplus(z) - log 2 is z/2 + log cosh(z/2), and the halves add up to a square."""
+    half = eta * c / 2
+    z1, z2 = half * (p - alpha * (1 - p)), half * (alpha * p - (1 - p))
+    linear = half / 2 * ((2 * p - 1) ** 2 + 2 * p * (1 - p) * (1 - alpha))
+    return p * _log_cosh(xp, z1 / 2) + (1 - p) * _log_cosh(xp, z2 / 2) - linear
+
+
+def _log_cosh(xp: Any, x: Any) -> Any:
+    x = abs(x)
+    small = xp.log1p(2 * xp.sinh(xp.minimum(x, 1.0) / 2) ** 2)
+    return xp.where(x <= 1, small, x + xp.log1p(xp.exp(-2 * x)) - xp.log(2.0))
 
 
 def first_step_loss(learning_rate: ArrayLike, problem: Problem) -> Numbers:
@@ -72,7 +85,7 @@ def first_step_loss(learning_rate: ArrayLike, problem: Problem) -> Numbers:
 
     Paper: eq:GD from $W_0 = 0$.
     """
-    xp, eta = read(learning_rate=learning_rate)
+    xp, eta = given(learning_rate=learning_rate)
     gaps, p = _first_gaps(problem)
     return _loss_along(eta, gaps, p)
 
@@ -81,9 +94,14 @@ def _first_gaps(problem: Problem) -> tuple[Any, Any]:
     """Scores of the negative gradient at zero, measured from the target's."""
     require_certain(problem)
     E, U, p, y = problem.inputs, problem.outputs, problem.probs, problem.targets
-    pull = (U[y] - U.mean(0)) * p[:, None]  # the uniform recall at W = 0
-    g = (E @ E.T) @ pull @ U.T
+    g = (E @ E.T) @ _first_pull(problem) @ U.T
     return g - g[np.arange(len(g)), y][:, None], p
+
+
+def _first_pull(problem: Problem) -> Any:
+    """What each token asks of W e_x at W = 0, where every class is recalled alike."""
+    U, p, y = problem.outputs, problem.probs, problem.targets
+    return (U[y] - U.mean(0)) * p[:, None]
 
 
 def _loss_along(eta: Any, gaps: Any, p: Any) -> Any:
@@ -105,6 +123,25 @@ def spike_threshold(problem: Problem) -> Scalar:
     spikes = slope > 1e-14 * xp.where(size > 0, size, 1.0)
     # logsumexp is at least the largest gap, so at eta = log(M) / slope the loss is log M or more.
     high = np.log(problem.num_outputs) / xp.where(spikes, slope, 1.0)
-    start = np.log(problem.num_outputs)
-    root = bisect(lambda eta: _loss_along(eta, gaps, p) <= start, 0 * high, high)
+    centred = gaps - gaps.mean(1, keepdims=True)
+    step = _first_pull(problem).T @ problem.inputs
+    steepness = (step * step).sum()  # minus the slope of the loss at zero
+
+    def rise(eta: Any) -> Any:
+        """The loss less log M; near zero its first order is taken out by hand, for it cancels."""
+        u = eta * centred
+        curved = xp.log1p(_beyond_linear(xp, u).mean(1))
+        whole = logsumexp(u)[:, 0] - np.log(problem.num_outputs)
+        return (p * xp.where(abs(u).max(1) < 0.5, curved, whole)).sum() - eta * steepness
+
+    root = bisect(lambda eta: rise(eta) <= 0, 0 * high, high)
     return xp.where(spikes, root, xp.inf)[()]
+
+
+def _beyond_linear(xp: Any, u: Any) -> Any:
+    """e^u - 1 - u, by its series where that cancels."""
+    u = xp.clip(u, -0.5, 0.5)
+    term, total = u * u / 2, 0.0
+    for n in range(3, 18):
+        total, term = total + term, term * u / n
+    return total + term

@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flint import arb, fmpq
+from flint import arb, fmpq, fmpq_mat
 
 from engram import memory
 from engram._precision import in_double
-from engram.audits._balls import descent_margins, inverse_g, maximum, precisely, softplus
+from engram.audits._balls import descent_margins, inverse_g, isolate, maximum, precisely, softplus
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim, Curves
 from engram.audits._draws import random_problem, random_weights, rng_for
@@ -164,6 +164,15 @@ def _correction_sharp(seed: int) -> Evidence:
     )
 
 
+def _encloses(constant: float, exact: arb) -> list[Certificate]:
+    """That a constant of the theory is the exact one, rounded up."""
+    prove = functools.partial(Certificate, violates=False)
+    return [
+        prove("the constant that `theory` uses is not below it", arb(constant), ">=", exact),
+        prove("nor above it by 10^−15", arb(constant) - exact, "<", arb(10) ** -15),
+    ]
+
+
 def _ratio(m):
     """h(s) s / log s at s = m + e^m."""
     return (m + m.exp()) * (1 + m * (-m).exp()).log() / (m + m.exp()).log()
@@ -177,6 +186,7 @@ def _correction_proof() -> list[Certificate]:
     return [
         prove("max of h s/log s over m in [1/20, 40], by subdivision: below 1.0237150810", top, "<", fmpq(10237150810, 10**10)),
         prove("the same maximum is above 1.0237150809", top, ">", fmpq(10237150809, 10**10)),
+        *_encloses(binary.CORRECTION_CONSTANT, top),
         prove("m < 1/20: the ratio is at most m(1 + m)/log(1 + 2m) < 0.56", start * (1 + start) / (2 * start).log1p(), "<", fmpq(56, 100)),
         prove("m > 40: the ratio is at most 1 + m e^(−m) < 1.0001", 1 + end * (-end).exp(), "<", fmpq(10001, 10000)),
     ]  # fmt: skip
@@ -292,6 +302,12 @@ def _leaves_the_span(seed: int) -> Evidence:
     return equal(found.mean() / expected, 1.0, tolerance=error / expected)
 
 
+def _span_rank() -> int:
+    """The dimension of the span of (u_1 − u_2) ⊗ e_x for one token in d = 3, exactly."""
+    u, e = [1, -1, 0], [1, 0, 0]
+    return fmpq_mat(1, 9, [a * b for a in u for b in e]).rank()
+
+
 C14 = Claim(
     "C14", "thm:ortho-bin", "W_t is a sum over margins plus Π_⊥W_0, for all four dynamics",
     "Under flow, descent, stochastic flow and SGD, W_t = Σ_x m_t(x) (u_1−u_2)/‖·‖² ⊗ e_x/‖·‖² + Π_⊥ W_0.",
@@ -302,7 +318,7 @@ C14 = Claim(
         lambda seed: both(_representation(seed, signed=True), _leaves_the_span(seed)),
         "Updates lie in the span of the (u_1−u_2) ⊗ e_x, which are orthogonal; a Brownian motion has variance σ²t in each of the other directions."),
     certificates=lambda: [Certificate(
-        "E‖Π_⊥(W_t − W_0)‖² = 0 for isotropic noise, d = 3, N = 1, σ = 1/2, t = 2", fmpq(1, 4) * 2 * (9 - 1), "==", fmpq(0))],
+        "E‖Π_⊥(W_t − W_0)‖² = 0 for isotropic noise, d = 3, N = 1, σ = 1/2, t = 2", fmpq(1, 4) * 2 * (9 - _span_rank()), "==", fmpq(0))],
 )  # fmt: skip
 
 
@@ -410,6 +426,8 @@ def _margin_proof() -> list[Certificate]:
         prove("x = 1.99: m_t ≥ log(xt) has failed before t = 10^50 (y_t ≤ xt + D, and the deficit diverges)", when, "<", arb(10) ** 50),
         prove("e^(x/2) = 1 + x has its root above 2.5128624172", root(fmpq(25128624172, 10**10)), "<", fmpq(0)),
         prove("and below 2.5128624173", root(fmpq(25128624173, 10**10)), ">", fmpq(0)),
+        *_encloses(binary.LOG1P_THRESHOLD, isolate(root, 2, 3)),
+        prove("the first threshold that `theory` uses is 2", arb(binary.LOG_THRESHOLD), "==", arb(2)),
         prove("2 ≤ x ≤ 2.52: y_30 − 30x exceeds all later deficits, 1/59, so m_t ≥ log(xt) for ever", least, ">", fmpq(1, 59)),
     ]  # fmt: skip
 
@@ -543,6 +561,7 @@ def _loss_proof() -> list[Certificate]:
         Certificate("ηc = 1/100, t = 1450: L ηct ≤ 1", softplus(-small) * fmpq(1450, 100), "<=", fmpq(1)),
         prove("C* = max of (m + e^m − 1) log(1 + e^(−m)) over [0, 40], by subdivision: below 1.0794346856", top, "<", fmpq(10794346856, 10**10)),
         prove("and above 1.0794346855", top, ">", fmpq(10794346855, 10**10)),
+        *_encloses(binary.LOSS_CONSTANT, top),
         prove("m > 40: at most 1 + m e^(−m) < 1.0001", 1 + 40 * arb(-40).exp(), "<", fmpq(10001, 10000)),
         prove("ηc = 1.99: the constant 1 has failed before t = 10^100, by the same deficit", when, "<", arb(10) ** 100),
     ]  # fmt: skip

@@ -192,7 +192,7 @@ def _catches_up(seed: int, *, largest: float) -> Evidence:
     few = largest >= _X
     found = [
         at_least(np.diff(_ratios(p1)[few], axis=0), 0.0, tolerance=1e-9, learning_rate_times_rate=_X[few][1:, None], step=np.arange(1, 51)[None, :], p1=p1)
-        for p1 in (0.6, 0.75, 0.9, 0.99)
+        for p1 in (0.501, 0.51, 0.6, 0.75, 0.9, 0.99)
     ]  # fmt: skip
     return both(*found)
 
@@ -200,7 +200,7 @@ def _catches_up(seed: int, *, largest: float) -> Evidence:
 def _falls_back(seed: int) -> Evidence:
     ratio = _ratios(0.9)
     return both(
-        _catches_up(seed, largest=4.0),
+        _catches_up(seed, largest=3.0),
         equal(ratio[-1], 1 / 9, tolerance=1e-6),
         at_least(ratio[:, 19].max(), 0.5),
     )
@@ -225,8 +225,8 @@ C54 = Claim(
     "HOLDS-UNDER-CONDITIONS", functools.partial(_catches_up, largest=np.inf), hypotheses="orthogonal inputs, from zero, at a given step",
     why="Beyond ηc ≈ 5 the first step alone sets margins ηc_x/2 and saturates both: their ratio goes back to p_2/p_1 and stays there for about e^{ηc_2/2} steps.",
     amendment=Amendment(
-        "At any step the ratio of the rare margin to the frequent one grows with η while ηc ≤ 4 for the frequent token; it returns to p_2/p_1 as η → ∞.",
-        _falls_back, "From zero m_1 = ηc/2 after one step, and later steps are at most ηc/(1 + e^{ηc/2}). The range 4 is checked on a grid, not proved."),
+        "At any step the ratio of the rare margin to the frequent one grows with η while ηc ≤ 3 for the frequent token; it returns to p_2/p_1 as η → ∞.",
+        _falls_back, "From zero m_1 = ηc/2 after one step, and later steps are at most ηc/(1 + e^{ηc/2}). The range 3 is checked on a grid, not proved; it ends at about 3.7 for p_1 near 1/2."),
     certificates=_catch_up_proof,
     curves=lambda: Curves(
         "margin of the rare token over the frequent one after 20 steps (p = 0.9, 0.1)", ("η c of the frequent token", _X),
@@ -240,7 +240,7 @@ C54 = Claim(
 def _robust_gain(problem: Problem) -> float:
     """The best radius of any W over that of the max-margin solution, less 1."""
     ours = robust_radius(problem, np.asarray(max_margin(problem)))
-    return most_robust(problem, ours * 0.999, ours * 3.0) / ours - 1
+    return most_robust(problem, ours * 0.95, ours * 20.0) / ours - 1
 
 
 def _separable_problems(seed: int, M: int, count: int) -> list[Problem]:
@@ -260,13 +260,18 @@ def _most_robust(seed: int) -> Evidence:
 def _robust_corrected(seed: int) -> Evidence:
     two = np.array([_robust_gain(problem) for problem in _separable_problems(seed, 2, 6)])
     one = _robust_gain(orthonormal(3, 3))
-    unequal = _robust_gain(orthonormal(4, 3, targets=[0, 1, 1, 2]))
-    W = np.asarray(max_margin(orthonormal(3, 3)))
+    uneven = orthonormal(4, 3, targets=[0, 1, 1, 2])
+    unequal = _robust_gain(uneven)
+    radius = lambda problem: robust_radius(problem, np.asarray(max_margin(problem)))
     return both(
-        # Bisection between 0.999 and 3 times, halved twelve times.
-        at_most(two, 0.0, tolerance=2e-3, draw=np.arange(6)),
-        at_most([one, unequal], 0.0, tolerance=2e-3),
-        equal(robust_radius(orthonormal(3, 3), W), 1 / np.sqrt(2), tolerance=1e-6),
+        # Bisection between 0.95 and 20 times, halved fourteen times.
+        at_most(two, 0.0, tolerance=5e-3, draw=np.arange(6)),
+        at_most([one, unequal], 0.0, tolerance=5e-3),
+        equal(
+            [radius(orthonormal(3, 3)), radius(uneven)],
+            [1 / np.sqrt(2), 1 / np.sqrt(3)],
+            tolerance=1e-6,
+        ),
     )
 
 
@@ -277,7 +282,7 @@ C55 = Claim(
     why="The Frobenius margin divides m_i(x) by ‖W‖, a displacement by ‖Wᵀ(u_{f*(x)} − u_i)‖; with three correlated classes another W tolerates more.",
     amendment=Amendment(
         "The max-margin solution tolerates the largest displacements for M = 2 and for orthonormal embeddings, where the radius is 1/√(n_y + n_i) for classes of n_y and n_i tokens.",
-        _robust_corrected, "For M = 2 both quotients are m/‖v‖, v = Wᵀ(u_1 − u_2). For orthonormal embeddings each pair of classes is a problem of its own with equal margins; midpoints of tokens show that no W does better."),
+        _robust_corrected, "For M = 2 both quotients are m/‖v‖, v = Wᵀ(u_1 − u_2). For orthonormal embeddings each pair of classes is a binary problem of its own, whose best radius is the distance from 0 to the hull of the tokens of one class and the negatives of the other's: 1/√(n_y + n_i), which the max-margin solution reaches for all pairs at once."),
 )  # fmt: skip
 
 

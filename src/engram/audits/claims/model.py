@@ -314,7 +314,7 @@ C08 = Claim(
         _exposed_means_stored,
         "Independence lets each W e_x be chosen freely; a strict argmax for u is a linear functional that exposes it. For unit vectors v = u does."),
     certificates=lambda: [Certificate(
-        "inf L = 0 for u = (1,0), (−1,0), (0,0), target 3, where L = log(1 + 2 cosh a) ≥ log 3", arb(3).log(), "==", fmpq(0))],
+        "inf L = 0 for u = (1,0), (−1,0), (0,0), target 3, where L = log(1 + 2 cosh a) is least at a = 0", (1 + 2 * arb(0).cosh()).log(), "==", fmpq(0))],
 )  # fmt: skip
 
 CLAIMS = [C01, C02, C03, C04, C05, C06, C07, C08]

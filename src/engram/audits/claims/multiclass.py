@@ -266,7 +266,7 @@ C23 = Claim(
     amendment=Amendment(
         "The constant is exactly 1, ‖Π(u_1)‖² = 1 − 1/M and b = 1/M.",
         lambda seed: both(_constant(seed, lambda M, t, m: equal(m / np.log(M * t), 1.0, tolerance=1e-9, classes=M)), _norms(seed)),
-        "The appendix's own w ~ (log t/M) Σ (u_1 − u_i) = log t (u_1 − ū) = log t Π(u_1)."),
+        "The appendix's own w ~ (log t/M) Σ (u_1 − u_i) = log t (u_1 − ū) = log t Π(u_1). From zero e^m + (M−1)m = 1 + Mkt, so m/log t → 1; the certified value is at one time."),
     certificates=_constant_proof,
     curves=lambda: Curves(
         "coefficient of W_t along Π(u_1) ⊗ e, over log t (M = 3)", ("time", _TIMES[8:]),
@@ -400,6 +400,11 @@ def _early(seed: int, form) -> Evidence:
     return both(*parts)
 
 
+def _first_coefficient(M: int) -> fmpq:
+    """The coefficient of u_1 in Σ_z p_W(z) (u_1 − u_z) at W = 0, orthonormal outputs."""
+    return sum((fmpq(1, M) * (1 - (z == 0)) for z in range(M)), fmpq(0))
+
+
 C26 = Claim(
     "C26", "thm:multi", "early in training W ≃ Σ p(x) u_y ⊗ e_x",
     "Early in training one can envision W ≃ Σ_x p(x) u_{f*(x)} ⊗ e_x (times the time).",
@@ -409,7 +414,7 @@ C26 = Claim(
         "W ≃ t Σ_x p(x) (u_{f*(x)} − ū) ⊗ e_x to first order, ū = (1/M) Σ u_y.",
         lambda seed: _early(seed, multiclass.early_weights), "The gradient at W = 0, where every class has probability 1/M."),
     certificates=lambda: [Certificate(
-        "M = 2, orthonormal, one token: the coefficient of u_1 ⊗ e in −∇L(0) is p = 1", 1 - fmpq(1, 2), "==", fmpq(1))],
+        "M = 2, orthonormal, one token: the coefficient of u_1 ⊗ e in −∇L(0) is p = 1", _first_coefficient(2), "==", fmpq(1))],
 )  # fmt: skip
 
 
