@@ -12,11 +12,11 @@ DIGITS = 60
 @contextmanager
 def precision(digits: int = DIGITS) -> Iterator[None]:
     """Compute with so many decimal digits."""
-    before, ctx.dps = ctx.dps, digits
+    before, ctx.dps = ctx.prec, digits
     try:
         yield
     finally:
-        ctx.dps = before
+        ctx.prec = before
 
 
 def precisely(fn: Callable) -> Callable:

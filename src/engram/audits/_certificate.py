@@ -6,7 +6,7 @@ Every operation on balls rounds outwards, so two balls that do not touch prove w
 from dataclasses import dataclass
 from typing import Literal
 
-from flint import arb, fmpq
+from flint import arb, ctx, fmpq
 
 Relation = Literal["<", "<=", "==", ">=", ">"]
 Exact = int | fmpq | arb
@@ -76,4 +76,8 @@ def show(value: Exact, digits: int = 10) -> str:
     """A number as text: a small fraction as it is, else decimals that are all right."""
     if isinstance(value, int) or (isinstance(value, fmpq) and value.q <= 10_000):
         return str(value)
-    return arb(value).str(digits, radius=False)
+    before, ctx.prec = ctx.prec, 512  # as many digits of a fraction as are asked for
+    try:
+        return arb(value).str(digits, radius=False)
+    finally:
+        ctx.prec = before

@@ -14,8 +14,8 @@ from engram._precision import in_double
 from engram.audits._balls import descent_margins, dot, precisely, rationals
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._draws import random_problem, rng_for
 from engram.audits._evidence import Evidence, at_least, at_most, both, equal, frequency, true
+from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_token
 from engram.audits._written_out import is_separable, margin_rows, most_robust, robust_radius
 from engram.capacity import max_margin
@@ -301,7 +301,7 @@ def _recalled(rng: np.random.Generator, N: int, d: int, stored: int) -> int:
 def _capacities(seed: int) -> dict[str, dict[int, Any]]:
     """Associations held per dimension: by outer products, by those of the most frequent, by the best W."""
     rng = rng_for(seed, "C56")
-    mean = lambda N, d, stored: np.mean([_recalled(rng, N, d, stored) for _ in range(8)]) / d
+    mean = lambda N, d, stored: np.mean([_recalled(rng, N, d, stored) for _ in range(6)]) / d
     grid = lambda d: [int(d * r) for r in (1, 1.5, 2, 3, 4, 6, 8)]
     hebbian = {d: max(mean(N, d, N) for N in grid(d)) for d in (16, 32, 64)}
     threshold = {d: max(mean(8 * d, d, stored) for stored in grid(d)) for d in (16, 32, 64)}

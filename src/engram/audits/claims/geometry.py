@@ -11,8 +11,8 @@ from engram._precision import in_double
 from engram.audits._balls import isolate, precisely, sigma
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._draws import random_problem, random_weights, rng_for
 from engram.audits._evidence import Evidence, at_least, at_most, both, equal, frequency, true
+from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import descend_pairs
 from engram.audits._written_out import (
     autohess,

@@ -10,8 +10,8 @@ from engram import memory, particles, theory
 from engram.audits._balls import dot, precisely, rationals
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim
-from engram.audits._draws import random_problem, random_weights, rng_for
 from engram.audits._evidence import Evidence, at_least, both, equal, true
+from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import flow_pairs
 from engram.audits._written_out import autograd, is_separable, margin_rows, parts
 from engram.memory import MemorySystem

@@ -9,8 +9,8 @@ from engram import memory, particles
 from engram.audits._balls import descent_margins, dot, isolate, precisely, precision
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._draws import random_problem, rng_for
 from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
+from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_classes, descend_token, flow_classes, steps_to
 from engram.capacity import max_margin
 from engram.problem import Problem, orthonormal

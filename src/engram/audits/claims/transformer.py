@@ -9,8 +9,8 @@ from engram import memory
 from engram.audits._balls import dot, precisely, rationals
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Amendment, Claim
-from engram.audits._draws import rng_for
 from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
+from engram.audits._parameters import rng_for
 from engram.problem import Problem
 from engram.theory import binary, multiclass
 
