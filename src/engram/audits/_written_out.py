@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
 
 from engram._precision import in_double
 from engram.problem import Problem
@@ -26,14 +25,6 @@ autohess = in_double(jax.jit(jax.hessian(plain_loss)))
 def parts(problem: Problem) -> tuple[Any, Any, Any, Any]:
     """The arguments of `plain_loss` after W."""
     return problem.inputs, problem.outputs, problem.probs, problem.targets
-
-
-def is_separable(rows: np.ndarray) -> bool:
-    """Whether some v has rows @ v >= 1: a linear program."""
-    if len(rows) == 0:
-        return True
-    ones = np.ones(len(rows))
-    return linprog(0 * rows[0], A_ub=-rows, b_ub=-ones, bounds=(None, None)).status == 0
 
 
 def margin_rows(problem: Problem) -> np.ndarray:

@@ -1,3 +1,13 @@
-"""What a memory can hold, whatever the dynamics: separability and the largest margin."""
+"""What a memory can hold: separability, the fewest errors, the loss's minimiser, the max-margin direction."""
 
+from engram.capacity._calibration import Calibration as Calibration
+from engram.capacity._calibration import calibration as calibration
+from engram.capacity._calibration import storage_probability as storage_probability
+from engram.capacity._least_error import LeastError as LeastError
+from engram.capacity._least_error import min_error as min_error
 from engram.capacity._max_margin import max_margin as max_margin
+from engram.capacity._minimiser import LossMinimiser as LossMinimiser
+from engram.capacity._minimiser import loss_minimiser as loss_minimiser
+from engram.capacity._separability import Separation as Separation
+from engram.capacity._separability import is_separable as is_separable
+from engram.capacity._separability import separate as separate

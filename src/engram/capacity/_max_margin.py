@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from engram._checks import InputError, is_traced
+from engram._checks import InputError
 from engram._types import Weights
-from engram.memory import update_bases
+from engram.capacity._constraints import constraints
 from engram.problem import Problem
 
 
@@ -23,15 +23,8 @@ def max_margin(problem: Problem) -> Weights:
     Paper: thm:multi, thm:two-flow; closed forms exist in both.
     """
     clarabel: Any = importlib.import_module("clarabel")  # it has no types
-    if is_traced(problem):
-        raise InputError("`problem` must be concrete here: a quadratic program is solved for it.")
-    B, A = update_bases(problem)
-    seen = np.asarray(problem.probs) > 0
-    E, U, label = problem.inputs[seen] @ A, problem.outputs @ B, problem.labels[seen]
-    # One constraint per token and wrong class, on the coordinates of W in the span of the updates.
-    gaps = U[label][:, None, :] - U[None, :, :]
-    wrong = np.arange(len(U))[None, :] != label[:, None]
-    rows = np.einsum("xyi,xj->xyij", gaps, E)[wrong].reshape(-1, B.shape[1] * A.shape[1])
+    system = constraints(problem)
+    rows = system.rows
     n = rows.shape[1]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -52,4 +45,4 @@ def max_margin(problem: Problem) -> Weights:
             "`problem` must be separable, and no W gives all its tokens positive margins "
             f"(the solver says: {solution.status}). There is no max-margin direction."
         )
-    return B @ v.reshape(B.shape[1], A.shape[1]) @ A.T
+    return system.weights(v)

@@ -17,8 +17,8 @@ from engram.audits._claim import Amendment, Claim, Curves
 from engram.audits._evidence import Evidence, at_least, at_most, both, equal, frequency, true
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_token
-from engram.audits._written_out import is_separable, margin_rows, most_robust, robust_radius
-from engram.capacity import max_margin
+from engram.audits._written_out import most_robust, robust_radius
+from engram.capacity import is_separable, max_margin
 from engram.dynamics import GradientDescent, run
 from engram.particles import ParticleSystem
 from engram.problem import Problem, on_sphere, orthonormal, zipf
@@ -66,7 +66,7 @@ def _not_enough(seed: int) -> Evidence:
 
 def _often_enough(seed: int) -> Evidence:
     problems, m = _five_in_three(seed)
-    stored = np.array([is_separable(margin_rows(problem)) for problem in problems])
+    stored = np.array([is_separable(problem) for problem in problems])
     learnt = (m > 0).all(1)
     errors = [
         float(memory.error_rate(q, max_margin(q)))
@@ -247,7 +247,7 @@ def _separable_problems(seed: int, M: int, count: int) -> list[Problem]:
     rng, found = rng_for(seed, f"C55 {M}"), []
     while len(found) < count:
         problem = random_problem(rng, 3, M, 3)
-        if is_separable(margin_rows(problem)):
+        if is_separable(problem):
             found.append(problem)
     return found
 
@@ -306,14 +306,14 @@ def _capacities(seed: int) -> dict[str, dict[int, Any]]:
     hebbian = {d: max(mean(N, d, N) for N in grid(d)) for d in (16, 32, 64)}
     threshold = {d: max(mean(8 * d, d, stored) for stored in grid(d)) for d in (16, 32, 64)}
     chance = lambda N, M, d, draws, targets: np.mean([
-        is_separable(margin_rows(on_sphere(int(rng.integers(2**31)), N, M, d, targets=targets))) for _ in range(draws)
+        is_separable(on_sphere(int(rng.integers(2**31)), N, M, d, targets=targets)) for _ in range(draws)
     ])  # fmt: skip
     likely = lambda d: itertools.takewhile(
-        lambda N: chance(N, N, d, 8, "identity") >= 0.5, range(d, 5 * d)
+        lambda N: chance(N, N, d, 5, "identity") >= 0.5, range(d, 5 * d)
     )
     trained = {d: max(likely(d)) / d for d in (2, 3, 6)}
     return {"outer products": hebbian, "the most frequent": threshold, "the best W": trained,
-            "two classes": {d: 4 * d * chance(2 * d, 2, d, 100, "random") / d for d in (2, 3, 6)}}  # fmt: skip
+            "two classes": {d: 4 * d * chance(2 * d, 2, d, 80, "random") / d for d in (2, 3, 6)}}  # fmt: skip
 
 
 def _about_d(seed: int) -> Evidence:

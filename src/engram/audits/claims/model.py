@@ -13,7 +13,8 @@ from engram.audits._claim import Amendment, Claim
 from engram.audits._evidence import Evidence, at_least, both, equal, true
 from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import flow_pairs
-from engram.audits._written_out import autograd, is_separable, margin_rows, parts
+from engram.audits._written_out import autograd, parts
+from engram.capacity import is_separable
 from engram.memory import MemorySystem
 from engram.problem import Problem
 
@@ -283,8 +284,8 @@ C07 = Claim(
 
 def _is_exposed(problem: Problem) -> bool:
     """Whether every target is an exposed vertex of the outputs' hull."""
-    U = problem.outputs
-    return all(is_separable(np.delete(U[y] - U, y, axis=0)) for y in set(problem.targets.tolist()))
+    alone = lambda y: Problem(np.eye(1, problem.dim), problem.outputs, [1.0], [y])
+    return all(is_separable(alone(y)) for y in set(problem.targets.tolist()))
 
 
 def _capacity(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -293,7 +294,7 @@ def _capacity(seed: int) -> tuple[np.ndarray, np.ndarray]:
         random_problem(rng, 2, 5, 2) for _ in range(60)
     ]  # five points of the plane: some inside
     drawn.append(Problem([[1.0, 0.0]], [[1.0, 0], [-1, 0], [0, 0]], [1.0], [2]))
-    stored = np.array([is_separable(margin_rows(problem)) for problem in drawn])
+    stored = np.array([is_separable(problem) for problem in drawn])
     return stored, np.array([_is_exposed(problem) for problem in drawn])
 
 

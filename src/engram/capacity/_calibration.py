@@ -1,0 +1,60 @@
+"""How far minimising the cross-entropy is from minimising errors; and how much random memories hold."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import comb
+
+from engram import memory
+from engram._checks import check_count
+from engram.capacity._least_error import LeastError, min_error
+from engram.capacity._minimiser import LossMinimiser, loss_minimiser
+from engram.problem import Problem
+
+
+class Calibration(NamedTuple):
+    """The excess risk: the 0-1 loss of the loss's minimiser less the smallest 0-1 loss.
+
+    Args:
+        excess: Their difference, zero where the cross-entropy is calibrated.
+        error: The 0-1 loss where the loss is least (far out along the direction, if at infinity).
+        forgotten: The tokens that the minimiser does not recall.
+        minimiser: Where the loss is least.
+        least: The smallest 0-1 loss.
+    """
+
+    excess: float
+    error: float
+    forgotten: np.ndarray
+    minimiser: LossMinimiser
+    least: LeastError
+
+
+def calibration(problem: Problem, *, max_programs: int = 5000) -> Calibration:
+    """The excess risk of cross-entropy on a problem, and which tokens its minimiser forgets.
+
+    Paper: fig:forgetting.
+    """
+    best = loss_minimiser(problem)
+    least = min_error(problem, max_programs=max_programs)
+    m = np.asarray(memory.margins(problem, best.weights))
+    if best.direction is not None:
+        # At infinity the direction decides; what it leaves at zero is decided by the rest.
+        far = np.asarray(memory.margins(problem, best.direction))
+        m = np.where(np.abs(far) > 1e-9, far, m)
+    forgotten = np.flatnonzero((m <= 0) & (np.asarray(problem.probs) > 0))
+    error = float(problem.probs[forgotten].sum())
+    return Calibration(error - least.error, error, forgotten, best, least)
+
+
+def storage_probability(num_tokens: Any, dim: int) -> Any:
+    r"""Cover's count: the probability $2^{1-N} \sum_{k<d} \binom{N-1}{k}$ that N random labels can be stored.
+
+    Two classes, inputs in general position in d dimensions. Half of all labellings at N = 2d.
+
+    Paper: Section 5.1, "about d memories", for two classes.
+    """
+    check_count("dim", dim)
+    N = np.asarray(num_tokens)
+    k = np.arange(dim)
+    return (2.0 ** (1.0 - N[..., None]) * comb(N[..., None] - 1, k)).sum(-1)

@@ -1,0 +1,211 @@
+"""Separability, the fewest errors, the loss's minimiser: each against another account of it."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engram
+from engram import capacity, memory
+from engram._checks import InputError
+from engram.capacity import _constraints, _least_error
+
+FIGURE_4 = Path(__file__).parents[3] / "shared" / "reference" / "fig4_forgetting.json"
+
+
+def draw(rng, N, M, d):
+    return engram.Problem(
+        rng.normal(size=(N, d)),
+        rng.normal(size=(M, d)),
+        rng.dirichlet(np.ones(N)),
+        rng.integers(0, M, N),
+    )
+
+
+def test_separability_comes_with_a_certificate():
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(40):
+        problem = draw(rng, 5, 3, 2)
+        found = capacity.separate(problem)
+        seen.add(found.is_separable)
+        assert found.is_separable == capacity.is_separable(problem)
+        if found.is_separable:
+            assert memory.margins(problem, found.weights).min() == pytest.approx(
+                found.margin, rel=1e-6
+            )
+            assert found.margin > 0
+        else:
+            # Non-negative multipliers of sum 1 whose combination of updates vanishes: Gordan's alternative.
+            share = found.multipliers
+            gaps = problem.outputs[problem.targets][:, None] - problem.outputs[None]
+            total = np.einsum("xy,xyi,xj->ij", share, gaps, problem.inputs)
+            assert share.min() >= 0
+            assert share.sum() == pytest.approx(1)
+            assert np.abs(total).max() < 1e-8
+    assert seen == {True, False}
+
+
+def test_separable_exactly_when_a_max_margin_direction_exists():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        problem = draw(rng, 4, 3, 2)
+        if capacity.is_separable(problem):
+            assert memory.error_rate(problem, capacity.max_margin(problem)) == 0
+        else:
+            with pytest.raises(InputError, match="separable"):
+                capacity.max_margin(problem)
+
+
+def by_brute_force(problem):
+    """The least weight of tokens whose removal leaves a separable rest, over all subsets."""
+    tokens = range(problem.num_inputs)
+    best = 1.0
+    for size in range(problem.num_inputs):
+        for dropped in itertools.combinations(tokens, size):
+            keep = [x for x in tokens if x not in dropped]
+            equal = np.full(len(keep), 1 / len(keep))
+            rest = engram.Problem(
+                problem.inputs[keep], problem.outputs, equal, problem.targets[keep]
+            )
+            if capacity.is_separable(rest):
+                best = min(best, problem.probs[list(dropped)].sum())
+    return best
+
+
+@pytest.mark.parametrize(("N", "M", "d"), [(5, 2, 2), (5, 3, 2), (6, 2, 3)])
+def test_fewest_errors_are_those_of_all_subsets(N, M, d):
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        problem = draw(rng, N, M, d)
+        found = capacity.min_error(problem)
+        assert found.is_exact
+        assert found.error == pytest.approx(by_brute_force(problem), abs=1e-12)
+        assert memory.error_rate(problem, found.weights) == pytest.approx(found.error, abs=1e-12)
+        wrong = np.flatnonzero(memory.predict(problem, found.weights) != problem.targets)
+        assert wrong.tolist() == found.forgotten.tolist()
+
+
+def test_the_sweep_of_angles_agrees_with_branch_and_bound():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        problem = draw(rng, int(rng.integers(1, 10)), 2, 2)
+        other = _least_error._branch(problem, _constraints.constraints(problem), 5000)
+        assert capacity.min_error(problem).error == pytest.approx(other.error, abs=1e-12)
+
+
+def test_opposite_tokens_lose_one_whatever_the_rounding():
+    e = np.array([[np.cos(0.3), np.sin(0.3)]])
+    problem = engram.Problem(np.concatenate([e, -e, 3 * e]), np.eye(2), [0.5, 0.3, 0.2], [0, 0, 0])
+    assert capacity.min_error(problem).error == pytest.approx(0.3)
+
+
+def test_a_search_cut_short_gives_bounds():
+    problem = engram.on_sphere(0, 10, 10, 2, targets="identity")
+    cut, whole = capacity.min_error(problem, max_programs=3), capacity.min_error(problem)
+    assert whole.is_exact
+    assert not cut.is_exact
+    assert cut.bound <= whole.error <= cut.error
+    assert memory.error_rate(problem, cut.weights) == pytest.approx(cut.error, abs=1e-12)
+
+
+def test_minimiser_has_no_gradient_and_no_better_neighbour():
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        problem = draw(rng, 8, 3, 2)
+        found = capacity.loss_minimiser(problem)
+        if not found.exists:
+            continue
+        assert np.abs(memory.grad(problem, found.weights)).max() < 1e-12
+        assert memory.loss(problem, found.weights) == pytest.approx(found.loss, rel=1e-13)
+        for _ in range(5):
+            near = found.weights + 1e-3 * rng.normal(size=(2, 2))
+            assert memory.loss(problem, near) >= found.loss * (1 - 1e-14)
+
+
+def test_minimiser_is_where_descent_ends():
+    problem = engram.Problem(
+        [[1.0, 0.0], [-0.8, 0.6], [-0.8, -0.6]], np.eye(2), [0.4, 0.3, 0.3], [0, 0, 0]
+    )
+    W = np.zeros((2, 2))
+    for _ in range(400):
+        W = W - memory.grad(problem, W)
+    np.testing.assert_allclose(W, capacity.loss_minimiser(problem).weights, atol=1e-10)
+
+
+def test_separable_problems_have_their_minimiser_at_infinity():
+    problem = engram.two_tokens(0.6, 0.75)
+    found = capacity.loss_minimiser(problem)
+    assert not found.exists
+    assert found.loss == 0
+    W = capacity.max_margin(problem)
+    np.testing.assert_allclose(found.direction, W / np.linalg.norm(W), atol=1e-6)
+
+
+def test_what_the_direction_leaves_open_is_minimised():
+    # Tokens 1 and 2 conflict on the first axis, token 3 is alone on the second.
+    problem = engram.Problem(
+        [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], np.eye(2), [0.5, 0.3, 0.2], [0, 0, 0]
+    )
+    found = capacity.loss_minimiser(problem)
+    assert not found.exists
+    entropy = -(0.5 * np.log(0.5 / 0.8) + 0.3 * np.log(0.3 / 0.8))
+    assert found.loss == pytest.approx(entropy, rel=1e-12)
+    m = memory.margins(problem, found.direction)
+    assert m == pytest.approx([0, 0, m[2]], abs=1e-9)
+    assert m[2] > 0
+    far = memory.loss(problem, found.weights + 60 * found.direction)
+    assert far == pytest.approx(entropy, rel=1e-12)
+    told = capacity.calibration(problem)
+    assert told.forgotten.tolist() == [1]
+    assert told.excess == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_most_frequent_token_may_be_forgotten():
+    problem = engram.Problem(
+        [[1.0, 0.0], [-0.8, 0.6], [-0.8, -0.6]], np.eye(2), [0.4, 0.3, 0.3], [0, 0, 0]
+    )
+    told = capacity.calibration(problem)
+    assert told.forgotten.tolist() == [0]
+    assert (told.error, told.least.error, told.excess) == pytest.approx((0.4, 0.3, 0.1))
+
+
+def test_cover_counts_labellings():
+    assert capacity.storage_probability([3, 4, 5, 8], 2) == pytest.approx(
+        [0.75, 0.5, 0.3125, 0.0625]
+    )
+    assert capacity.storage_probability(2 * 7, 7) == pytest.approx(0.5)
+    rng = np.random.default_rng(5)
+    E = rng.normal(size=(5, 2))
+    stored = [
+        capacity.is_separable(engram.Problem(E, np.eye(2), np.full(5, 0.2), labels))
+        for labels in itertools.product((0, 1), repeat=5)
+    ]
+    assert np.mean(stored) == capacity.storage_probability(
+        5, 2
+    )  # for every set in general position
+
+
+@pytest.mark.skipif(not FIGURE_4.exists(), reason="the reference values are not on this machine")
+def test_reference_landscapes_of_figure_4():
+    for case in json.loads(FIGURE_4.read_text()):
+        if "exact" not in case:
+            continue
+        p = np.array(case["probabilities_f64"])
+        told = capacity.calibration(
+            engram.Problem(case["E"], case["U"], p / p.sum(), case["targets"])
+        )
+        exact = case["exact"]
+        assert told.excess == pytest.approx(exact["excess"], abs=1e-12)
+        assert told.least.error == pytest.approx(exact["err01_min"], abs=1e-12)
+        assert told.forgotten.tolist() == exact["misclassified_at_minimiser"]
+        if exact["loss_min"] is not None:
+            assert told.minimiser.loss == pytest.approx(exact["loss_min"], rel=1e-13)
+
+
+def test_noisy_targets_are_refused():
+    with pytest.raises(InputError, match="certain targets"):
+        capacity.is_separable(
+            engram.Problem(np.eye(2), np.eye(2), [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
+        )
