@@ -1,0 +1,121 @@
+"""landscape: the loss, its gradient and its curvature over a plane, as a labelled dataset."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from engram import memory
+from engram._checks import InputError, check_count
+from engram.planes._plane import Plane
+from engram.problem import Problem
+
+QUANTITIES = ("loss", "error", "gradient", "sharpness", "eigenvalues")
+_BLOCK = 4096  # grid points at a time
+
+
+def landscape(
+    problem: Problem,
+    plane: Plane,
+    quantities: Sequence[str] = ("loss", "error"),
+    *,
+    first: Any = (-10.0, 10.0, 100),
+    second: Any = (-10.0, 10.0, 100),
+) -> xr.Dataset:
+    """Evaluate a problem over a grid of a plane.
+
+    Everything follows from the class margins, which are linear in the two coordinates.
+
+    Args:
+        problem: What is to be recalled.
+        plane: Where to look.
+        quantities: Among "loss", "error" (0-1 loss, ties to the lowest class), "gradient" (of the loss in
+            the plane's two coordinates), "sharpness" and "eigenvalues" (of the Hessian, over the
+            span of the updates, in falling order).
+        first: (low, high, count) for the first coordinate, or an array of values.
+        second: The same for the second.
+
+    Returns:
+        A dataset over ("second", "first"), whose attributes name the coordinates.
+
+    Paper: fig:level, fig:forgetting, fig:sharpness.
+    """
+    unknown = [name for name in quantities if name not in QUANTITIES]
+    if unknown:
+        raise InputError(f"`quantities` must be among {', '.join(QUANTITIES)}, got {unknown[0]!r}.")
+    if problem.is_noisy:
+        raise InputError("`problem` must have certain targets for a landscape.")
+    x, y = _axis("first", first), _axis("second", second)
+    a, b = (grid.ravel() for grid in np.meshgrid(x, y))
+    slices = [
+        _evaluate(problem, plane, a[at : at + _BLOCK], b[at : at + _BLOCK], quantities)
+        for at in range(0, len(a), _BLOCK)
+    ]
+    shape = (len(y), len(x))
+    found = {name: np.concatenate([part[name] for part in slices]) for name in quantities}
+    extra = {"gradient": ("component",), "eigenvalues": ("rank",)}
+    variables = {
+        name: (("second", "first", *extra.get(name, ())), values.reshape(shape + values.shape[1:]))
+        for name, values in found.items()
+    }
+    attrs = {"first": plane.names[0], "second": plane.names[1], "is_exact": int(plane.is_exact)}
+    return xr.Dataset(variables, {"first": x, "second": y}, attrs)
+
+
+def _axis(name: str, values: Any) -> np.ndarray:
+    if isinstance(values, tuple) and len(values) == 3 and isinstance(values[2], int):
+        low, high, count = values
+        check_count(name, count, least=2)
+        values = np.linspace(low, high, count)
+    values = np.asarray(values, float)
+    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
+        raise InputError(f"`{name}` must be (low, high, count) or an array of finite values.")
+    if (np.diff(values) <= 0).any():
+        raise InputError(f"`{name}` must increase, got {values[:3]}...")
+    return values
+
+
+def _evaluate(
+    problem: Problem, plane: Plane, a: np.ndarray, b: np.ndarray, quantities: Sequence[str]
+) -> dict[str, np.ndarray]:
+    p, label = np.asarray(problem.probs), np.asarray(problem.labels)
+    M = problem.num_outputs
+    wrong = np.arange(M)[None, :] != label[:, None]
+    m0, m1, m2 = (
+        np.asarray(memory.class_margins(problem, V))[wrong].reshape(len(p), M - 1)
+        for V in (plane.origin, plane.first, plane.second)
+    )
+    m = m0 + a[:, None, None] * m1 + b[:, None, None] * m2  # (G, N, M - 1)
+    top = np.maximum(-m.min(-1, keepdims=True), 0.0)
+    mass = np.exp(-m - top)
+    total = np.exp(-top) + mass.sum(-1, keepdims=True)
+    q = mass / total  # probabilities of the wrong classes
+    found: dict[str, np.ndarray] = {}
+    if "loss" in quantities:
+        found["loss"] = (p * (np.log(total) + top)[..., 0]).sum(-1)
+    if "error" in quantities:
+        later = np.nonzero(wrong)[1].reshape(len(p), M - 1) > label[:, None]
+        right = ((m > 0) | ((m == 0) & later)).all(-1)
+        found["error"] = (p * ~right).sum(-1)
+    if "gradient" in quantities:
+        found["gradient"] = np.stack([-(p * (q * k).sum(-1)).sum(-1) for k in (m1, m2)], axis=-1)
+    if "sharpness" in quantities or "eigenvalues" in quantities:
+        values = _eigenvalues(problem, wrong, q)
+        found["eigenvalues"] = values
+        found["sharpness"] = values[:, 0]
+    return {name: found[name] for name in quantities}
+
+
+def _eigenvalues(problem: Problem, wrong: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The Hessian's eigenvalues over the span of the updates, in falling order."""
+    B, A = (np.asarray(basis) for basis in memory.update_bases(problem))
+    label = np.asarray(problem.labels)
+    gaps = (problem.outputs[label][:, None] - problem.outputs[None])[wrong] @ B
+    gaps = gaps.reshape(*wrong.shape[:1], -1, B.shape[1])  # (N, M - 1, r)
+    E = problem.inputs @ A
+    mean = np.einsum("gxk,xki->gxi", q, gaps)
+    spread = np.einsum("gxk,xki,xkj->gxij", q, gaps, gaps) - mean[..., :, None] * mean[..., None, :]
+    H = np.einsum("x,gxij,xk,xl->gikjl", np.asarray(problem.probs), spread, E, E)
+    n = B.shape[1] * A.shape[1]
+    return np.linalg.eigvalsh(H.reshape(len(q), n, n))[:, ::-1]
