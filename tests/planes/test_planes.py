@@ -1,5 +1,6 @@
 """Landscapes: the grid agrees with the memory point by point, and with the reference of Figure 1."""
 
+import json
 from pathlib import Path
 
 import numpy as np
