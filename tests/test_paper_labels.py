@@ -40,3 +40,15 @@ def test_public_functions_cite_the_paper(name):
         value = getattr(module, attribute)
         if inspect.isfunction(value) or (inspect.isclass(value) and "System" in attribute):
             assert "Paper:" in (value.__doc__ or ""), f"{name}.{attribute} cites nothing"
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
+def test_equation_numbers_are_those_that_latex_gives():
+    source = re.sub(r"(?<!\\)%.*", "", PAPER.read_text())
+    number, found = 0, {}
+    for kind, body in re.findall(r"\\begin\{(equation|align)\}(.*?)\\end\{\1\}", source, re.S):
+        for row in [body] if kind == "equation" else re.split(r"\\\\", body):
+            if row.strip() and r"\nonumber" not in row and r"\notag" not in row:
+                number += 1
+                found |= dict.fromkeys(re.findall(r"\\label\{([^}]*)\}", row), f"({number})")
+    assert {label: LABELS[label].number for label in found} == found

@@ -92,3 +92,23 @@ def test_slack_may_be_a_number_here_and_an_array_there():
         bound("", 3, {"x": (0.0, 1.0)})
     with pytest.raises(InputError, match="got 5"):
         audit(5)
+
+
+def test_yes_and_no_are_statements_too():
+    (finding,) = audit([bound("x < 0.9", lambda x: x < 0.9, {"x": (0.0, 1.0)}, draws=8)])
+    assert finding.verdict == "FALSE-AS-PRINTED"
+    assert finding.printed.at["x"] >= 0.9
+    assert repr(finding).startswith("<Finding own: FALSE-AS-PRINTED, slack -1 in")
+    assert finding.as_dict()["corrected"]["statement"] is None
+
+
+def test_points_outside_a_formulas_hypotheses_are_left_out_and_counted():
+    threshold = engram.theory.spike.two_token_spike_threshold
+    claim = bound(
+        "positive", lambda p1: threshold(0.9, p1), {"p1": (0.5, 0.99)}, draws=16, searches=0
+    )
+    (finding,) = audit([claim])
+    assert finding.verdict == "HOLDS"
+    assert "outside the hypotheses" in finding.printed.note
+    with pytest.raises(InputError, match="no point of it does"):
+        audit([bound("", lambda p1: threshold(0.1, p1), {"p1": (0.5, 0.6)}, draws=4, searches=0)])

@@ -209,3 +209,28 @@ def test_noisy_targets_are_refused():
         capacity.is_separable(
             engram.Problem(np.eye(2), np.eye(2), [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
         )
+
+
+def test_what_is_forgotten_at_infinity_is_decided_class_by_class():
+    inputs, outputs = [[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]], [[-1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
+    problem = engram.Problem(inputs, outputs, [0.1, 0.5, 0.4], [2, 1, 2])
+    told = capacity.calibration(problem)
+    W = told.minimiser.weights + 1e4 * told.minimiser.direction
+    wrong = np.flatnonzero(memory.margins(problem, W) <= 0)
+    assert told.forgotten.tolist() == wrong.tolist() == [0]
+    assert told.excess == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("length", [1e-3, 1e-5, 1e-9])
+def test_the_length_of_a_token_does_not_decide_separability(length):
+    problem = engram.Problem([[1.0, 0.0], [0.0, length]], np.eye(2), [0.5, 0.5], [0, 1])
+    assert capacity.is_separable(problem)
+    assert capacity.min_error(problem).error == 0
+    m = memory.margins(problem, capacity.max_margin(problem))
+    assert m == pytest.approx([1.0, 1.0], rel=1e-5)
+
+
+def test_cover_counts_large_numbers_and_refuses_fractions():
+    assert capacity.storage_probability([1040, 2000], 520)[0] == pytest.approx(0.5)
+    with pytest.raises(InputError, match="whole numbers"):
+        capacity.storage_probability(2.5, 2)

@@ -45,7 +45,7 @@ class Claim:
         statement: The statement, in our words.
         verdict: The verdict on record; an audit that finds another one says so.
         printed: Checks the statement as printed. None if it cannot be tested.
-        hypotheses: Under which it is stated.
+        hypotheses: How the statement is read: what it is taken to assume.
         why: Why it fails, with numbers.
         amendment: What is true instead.
         certificates: Comparisons in ball arithmetic, computed anew each time.
@@ -62,10 +62,11 @@ class Claim:
     why: str = ""
     amendment: Amendment | None = None
     certificates: Callable[[], Sequence[Certificate]] | None = None
+    place: str = ""  # where it stands, if the label is only the nearest one
     curves: Callable[[], Curves] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """What an audit found of one claim."""
 
@@ -74,6 +75,15 @@ class Finding:
     corrected: Evidence | None
     certificates: tuple[Certificate, ...]
     seconds: float
+
+    def __repr__(self) -> str:
+        told = f"{self.claim.id}: {self.verdict}"
+        if self.printed is not None:
+            at = ", ".join(f"{name} = {value:.5g}" for name, value in self.printed.at.items())
+            told += f", slack {self.printed.worst:.3g} in {self.printed.num_cases:,} cases"
+            told += f" at {at}" if at else ""
+            told += f" ({self.printed.note})" if self.printed.note else ""
+        return f"<Finding {told}>"
 
     @property
     def verdict(self) -> Verdict:
@@ -110,8 +120,9 @@ class Finding:
         """The finding in plain numbers and strings, as `engram audit --json` prints it."""
         # What is true of a statement that needs no correction is the statement itself.
         amendment, evidence = self.claim.amendment, self.corrected
-        true = self.claim.statement if amendment is None else amendment.statement
-        best = self.printed if evidence is None else evidence
+        stands = amendment is None and self.printed is not None and self.printed.holds
+        true = self.claim.statement if stands else amendment and amendment.statement
+        best = self.printed if stands else evidence
         return {
             "id": self.claim.id,
             "label": self.claim.label,

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from engram._paper import LABELS
+from engram.audits._certificate import Certificate
 from engram.audits._claim import Finding
 
 _INTRO = """# Errata and sharper statements
@@ -67,31 +68,27 @@ def _table(counts: Counter, proved: int) -> str:
 def _entry(finding: Finding) -> str:
     claim = finding.claim
     holds = finding.verdict == "HOLDS"
-    place = f"*{_plain(where(claim.label))}.*"
+    place = f"*{_plain(claim.place or where(claim.label))}.*"
     lines = [f"### {claim.id}: {_plain(claim.title)}\n", f"{place} {_plain(claim.statement)}\n"]
     if claim.hypotheses:
-        lines.append(f"Stated for: {_plain(claim.hypotheses)}.\n")
+        lines.append(f"*Read as:* {_plain(claim.hypotheses)}.\n")
     if claim.why:
         lines.append(f"**{'Remark' if holds else 'Why'}.** {_plain(claim.why)}\n")
-    against = [found for found in finding.certificates if found.violates]
-    if against:
-        lines.append(f"**Counterexample{'s' if len(against) > 1 else ''}** (proved).\n")
-        lines += [
-            f"- {_plain(f'{found.statement}: in fact {found.sides()}')}." for found in against
-        ]
+    if finding.certificates:
+        lines.append("**In exact or ball arithmetic:**\n")
+        lines += [f"- {_decided(found)}" for found in finding.certificates]
         lines.append("")
     if claim.amendment is not None:
-        lines.append(
-            f"**{'Sharper' if holds else 'What is true'}.** {_plain(claim.amendment.statement)}\n"
-        )
+        title = "Sharper" if holds else "What is true"
+        lines.append(f"**{title}.** {_plain(claim.amendment.statement)}\n")
         if claim.amendment.proof:
             lines.append(f"*Proof in outline.* {_plain(claim.amendment.proof)}\n")
-    shown = [found for found in finding.certificates if not found.violates]
-    if shown:
-        lines.append("Proved on the way:\n")
-        lines += [f"- {_plain(f'{found.statement}: {found.sides()}')}." for found in shown]
-        lines.append("")
     return "\n".join(lines)
+
+
+def _decided(found: Certificate) -> str:
+    told = _plain(f"{found.statement}: {'in fact ' if found.violates else ''}{found.sides()}")
+    return f"*{'refuted' if found.violates else 'proved'}*: {told}."
 
 
 def _plain(text: str) -> str:

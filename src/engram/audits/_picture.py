@@ -70,11 +70,15 @@ def as_text(curves: Curves, width: int = 64, height: int = 16) -> str:
         keep = np.isfinite(y)
         if not keep.any():
             continue
-        heights = np.interp(columns, X[keep], y[keep], left=np.nan, right=np.nan)
-        for column, value in enumerate(heights):
-            if np.isfinite(value):
-                row = round((high - value) / (high - low) * (height - 1))
-                canvas[row][column] = marks[label]
+        if len(X) <= width:  # few points: each where it is, and nothing between them
+            across = np.round((X[keep] - X[0]) / (X[-1] - X[0]) * (width - 1)).astype(int)
+            heights = dict(zip(across.tolist(), y[keep].tolist(), strict=True))
+        else:
+            between = np.interp(columns, X[keep], y[keep], left=np.nan, right=np.nan)
+            heights = {at: value for at, value in enumerate(between) if np.isfinite(value)}
+        for column, value in heights.items():
+            row = round((high - value) / (high - low) * (height - 1))
+            canvas[row][column] = marks[label]
     back = lambda value, log: f"{10**value:.3g}" if log else f"{value:.3g}"
     edge = [back(high, curves.log_y), *[""] * (height - 2), back(low, curves.log_y)]
     lines = [f"{text:>9} │{''.join(row)}" for text, row in zip(edge, canvas, strict=True)]

@@ -12,6 +12,7 @@ from scipy.stats import qmc
 from engram._checks import InputError, check_count
 from engram.audits._claim import Claim
 from engram.audits._evidence import ROUNDING, Evidence
+from engram.theory import HypothesisError
 
 # Who wants to hear how far a search is: (done, total) trials.
 LISTENER: ContextVar[Callable[[int, int], None] | None] = ContextVar("listener", default=None)
@@ -39,7 +40,8 @@ def bound(
         statement: What you claim, in words.
         slack: Called with one number per parameter, by name. Returns how much room the statement has left,
             one number or an array over the trajectory: negative where it fails, NaN where it cannot
-            be computed (which counts as a failure).
+            be computed (which counts as a failure, and is noted); or True and False. Points at which it
+            raises `HypothesisError` are left out, and counted.
         box: For each parameter `(low, high)`, or `(low, high, "log")` to spread it over decades.
         draws: How many random points.
         searches: How many local searches, from the worst points.
@@ -100,6 +102,7 @@ def _search(
     tolerance: float,
 ) -> Evidence:
     tried: list[tuple[float, dict[str, float]]] = []
+    outside: list[dict[str, float]] = []
     corners = 2 ** len(axes) if len(axes) <= _CORNERS else 0
     total = corners + draws + searches * _REFINEMENTS
     tell = LISTENER.get()
@@ -109,7 +112,14 @@ def _search(
             name: _between(low, high, is_log, share)
             for (name, (low, high, is_log)), share in zip(axes.items(), unit, strict=True)
         }
-        left = np.asarray(slack(**point), float)
+        try:
+            given = np.asarray(slack(**point))
+        except HypothesisError:  # a formula of `theory` was asked outside its domain
+            outside.append(point)
+            return 1e300
+        if given.dtype == bool:
+            given = np.where(given, 1.0, -1.0)  # a yes-or-no statement
+        left = given.astype(float)
         if left.size == 0:
             raise InputError("`slack` must return at least one number, got an empty array.")
         index = int(np.argmin(np.where(np.isnan(left), -np.inf, left)))
@@ -130,10 +140,20 @@ def _search(
             room, unit, method="Nelder-Mead", bounds=[(0, 1)] * len(axes),
             options={"maxfev": _REFINEMENTS, "initial_simplex": _simplex(unit)},
         )  # fmt: skip
+    if not tried:
+        raise InputError(
+            "`box` must meet the hypotheses of `slack` somewhere: no point of it does."
+        )
     where = {name: np.array([at[name] for _, at in tried]) for name in tried[0][1]}
     if np.isnan(where["index"]).all():
         del where["index"]  # one number per point: there is no place to name
-    return Evidence(np.array([worst for worst, _ in tried]), where, tolerance)
+    found = np.array([worst for worst, _ in tried])
+    notes = []
+    if np.isnan(found).any():
+        notes.append(f"not a number at {np.isnan(found).sum()} of {len(found)} points")
+    if outside:
+        notes.append(f"{len(outside)} points outside the hypotheses of a formula were left out")
+    return Evidence(found, where, tolerance, "; ".join(notes))
 
 
 def _between(low: float, high: float, is_log: bool, share: float) -> float:

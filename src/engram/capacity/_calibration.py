@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import comb
+from scipy.stats import binom
 
 from engram import memory
-from engram._checks import check_count
+from engram._checks import InputError, check_count
 from engram.capacity._least_error import LeastError, min_error
 from engram.capacity._minimiser import LossMinimiser, loss_minimiser
 from engram.problem import Problem
@@ -37,12 +37,13 @@ def calibration(problem: Problem, *, max_programs: int = 5000) -> Calibration:
     """
     best = loss_minimiser(problem)
     least = min_error(problem, max_programs=max_programs)
-    m = np.asarray(memory.margins(problem, best.weights))
+    m = np.array(memory.class_margins(problem, best.weights))
     if best.direction is not None:
-        # At infinity the direction decides; what it leaves at zero is decided by the rest.
-        far = np.asarray(memory.margins(problem, best.direction))
-        m = np.where(np.abs(far) > 1e-9, far, m)
-    forgotten = np.flatnonzero((m <= 0) & (np.asarray(problem.probs) > 0))
+        # At infinity the direction decides, class by class; what it leaves at zero the rest decides.
+        far = np.asarray(memory.class_margins(problem, best.direction))
+        m = np.where(np.abs(far) > 1e-9 * np.abs(far).max(), np.where(far > 0, np.inf, -np.inf), m)
+    m[np.arange(len(m)), problem.labels] = np.inf
+    forgotten = np.flatnonzero((m.min(1) <= 0) & (np.asarray(problem.probs) > 0))
     error = float(problem.probs[forgotten].sum())
     return Calibration(error - least.error, error, forgotten, best, least)
 
@@ -56,5 +57,6 @@ def storage_probability(num_tokens: Any, dim: int) -> Any:
     """
     check_count("dim", dim)
     N = np.asarray(num_tokens)
-    k = np.arange(dim)
-    return (2.0 ** (1.0 - N[..., None]) * comb(N[..., None] - 1, k)).sum(-1)
+    if N.dtype.kind not in "iu" or (N < 1).any():
+        raise InputError(f"`num_tokens` must be whole numbers of at least 1, got {num_tokens!r}.")
+    return binom.cdf(dim - 1, N - 1, 0.5)

@@ -29,7 +29,7 @@ class Separation(NamedTuple):
     residual: float
 
 
-# Margins are compared in units of the largest row: below this a positive one is not told from zero.
+# Each margin is measured in units of its own row: below this a positive one is not told from zero.
 _TOLERANCE = 1e-9
 
 
@@ -60,16 +60,20 @@ def is_separable(problem: Problem) -> bool:
 
 
 def solve(rows: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """The largest t with rows @ v >= t in units of the largest row, its v, and the dual variables."""
+    """The largest t with rows @ v >= t, each row in units of its own length; its v, and the multipliers.
+
+    Whether all margins can be positive does not depend on the lengths of the rows.
+    """
     count, n = rows.shape
-    size = np.abs(rows).max(initial=0.0)
-    if size == 0:
-        return 0.0, np.zeros(n), np.full(count, 1 / count)
-    A = np.hstack([-rows / size, np.ones((count, 1))])
+    length = np.linalg.norm(rows, axis=1)
+    if (length == 0).any():
+        zero = length == 0  # a margin that is always zero refutes by itself
+        return 0.0, np.zeros(n), zero / zero.sum()
+    A = np.hstack([-rows / length[:, None], np.ones((count, 1))])
     goal = np.append(np.zeros(n), -1.0)
     bounds = [(-1.0, 1.0)] * n + [(None, None)]
     found = linprog(goal, A_ub=A, b_ub=np.zeros(count), bounds=bounds, method="highs")
     if found.status != 0:
         raise ArithmeticError(f"the linear program did not end: {found.message}")
-    share = np.maximum(-found.ineqlin.marginals, 0.0)
+    share = np.maximum(-found.ineqlin.marginals, 0.0) / length
     return -found.fun, found.x[:n], share / max(share.sum(), np.finfo(float).tiny)

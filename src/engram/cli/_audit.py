@@ -85,7 +85,7 @@ def _slack(evidence) -> str:
     return "-" if evidence is None else f"{evidence.worst:.1g}"
 
 
-def _place(label: str) -> str:
+def _place(claim) -> str:
     from engram.audits import where
 
     shorter = {
@@ -95,7 +95,7 @@ def _place(label: str) -> str:
         "Appendix": "App.",
         "Section": "Sec.",
     }
-    word, *rest = where(label).split()
+    word, *rest = (claim.place or where(claim.label)).split()
     return " ".join([shorter.get(word, word), *rest])
 
 
@@ -118,7 +118,7 @@ def _print_table(found: list, seconds: float) -> None:
         slack = _slack(finding.printed)
         table.add_row(
             finding.claim.id,
-            escape(_place(finding.claim.label)),
+            escape(_place(finding.claim)),
             escape(finding.claim.title) + (" [bold red]CHANGED[/]" if finding.changes else ""),
             f"[{colour}]{verdict}[/]",
             slack if holds else f"[red]{slack}[/]",
@@ -149,11 +149,11 @@ def _print_one(finding) -> None:
     claim, console = finding.claim, Console()
     colour = _COLOURS[finding.verdict]
     console.print(
-        f"[bold]{claim.id}[/]  {escape(where(claim.label))}  [{colour}]{finding.verdict}[/]",
+        f"[bold]{claim.id}[/]  {escape(claim.place or where(claim.label))}  [{colour}]{finding.verdict}[/]",
         highlight=False,
     )
     _say(console, "as printed" if claim.label else "claim", claim.statement)
-    _say(console, "stated for", claim.hypotheses)
+    _say(console, "read as", claim.hypotheses)
     if finding.printed is not None:
         _say(console, "checked", _told(finding.printed))
     _say(console, "why" if finding.verdict != "HOLDS" else "remark", claim.why)

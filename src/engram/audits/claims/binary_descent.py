@@ -152,8 +152,8 @@ C15 = Claim(
     "C15", "thm:ortho-bin", "descent: m_t ≥ log(η c_x (t − t_0))",
     "For gradient descent with learning rate η, m_t(x) ≥ log(η c_x (t − t_0)).",
     "FALSE-AS-PRINTED", lambda seed: _margin_as_printed(seed, lambda x: np.zeros_like(x)),
-    hypotheses="M = 2, orthogonal inputs; t_0 as in the flow, or −1/(ηc), or 0: false for each",
-    why="From zero with ηc = 1/10: m_100 = 2.185 < log 10 = 2.303. With t_0 = −1/c and η = 10 it fails at t = 0. "
+    hypotheses="M = 2, orthogonal inputs, from zero; with t_0 as in the flow, or −1/(ηc), or 0, or any other number",
+    why="For ηc < 2 no t_0 whatever works: e^{m_t} falls behind ηct by (1 − ηc/2) log t, without end. From zero with ηc = 1/10: m_100 = 2.185 < log 10 = 2.303. With t_0 = −1/c and η = 10 it fails at t = 0. "
         "Just below ηc = 2 the first violation is astronomically late (t ≈ 10^49 at 1.99), and proved by the expansion.",
     amendment=Amendment(
         "Descent is never behind the flow: G(m_t) ≥ G(m_0) + c_x Σ η_s, G(m) = m + e^m, for any start and any step sizes. "
@@ -305,6 +305,7 @@ C18 = Claim(
     "C18", "thm:ortho-bin", "the loss falls monotonically, like 1/(ηt)",
     "With orthogonal inputs and two classes the loss decays monotonically at the rate O(1/(ηt)), for any η.",
     "HOLDS", _loss_falls,
+    place="Section 4.1",
 )  # fmt: skip
 
 CLAIMS = [C15, C16, C17, C18]

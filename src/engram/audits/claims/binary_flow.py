@@ -76,6 +76,7 @@ C10 = Claim(
         "margin of one token under gradient flow (c = 1)", ("time", _t := np.linspace(0.05, 12, 200)),
         {"true": flow_token(np.ones(1), _t)[0], "printed": np.asarray(printed.flow_margin(_t, 1.0)),
          "corrected": np.asarray(binary.flow_margin(_t, 1.0))}, "margin"),
+    place="Section 4.1",
 )  # fmt: skip
 
 

@@ -95,10 +95,10 @@ _RING = rationals(["1", "0"], ["3/5", "4/5"], ["-3/5", "4/5"])
 C52 = Claim(
     "C52", "fig:margins_N5", "when d < N there is not enough capacity to learn all the associations",
     "Figure 6: when d < N, the model does not have enough capacity to learn all the associations, and it favours the most frequent ones.",
-    "FALSE-AS-PRINTED", _not_enough, hypotheses="N = M = 5, f*(x) = x, random unit embeddings in d = 3",
+    "FALSE-AS-PRINTED", _not_enough, hypotheses="any embeddings with d < N; checked on random unit ones with N = M = 5, f*(x) = x, and d = 3 as drawn",
     why="Nearly every random draw with d = 3 can be stored whole (a linear program says so), and descent stores most of them. With e_x = u_x distinct unit vectors, W = I stores any number of associations in d = 2.",
     amendment=Amendment(
-        "Whether N > d associations can be stored is a matter of the embeddings: nearly all draws with d = 3, N = M = 5 can; twelve fit in d = 2 when inputs equal outputs.",
+        "Whether N > d associations can be stored is a matter of the embeddings: nearly all draws with d = 3, N = M = 5 can; any number can in d = 2 when inputs equal outputs (twelve are checked).",
         _often_enough, "⟨u_y, u_x⟩ < 1 = ⟨u_x, u_x⟩ for distinct unit vectors."),
     certificates=lambda: [Certificate(
         "d = 2, N = 3, e_x = u_x = (1,0), (3/5,4/5), (−3/5,4/5), W = I: some wrong score reaches the right one, so not all are stored",
@@ -172,6 +172,7 @@ C53 = Claim(
     certificates=lambda: [Certificate(
         "u = (1,0), (4/5,3/5), (3/5,−4/5), (0,−1), target 1: the first margin against class 2, per η, is at least 0",
         _first_margin(), ">=", fmpq(0))],
+    place="Section 4.2",
 )  # fmt: skip
 
 
@@ -231,6 +232,7 @@ C54 = Claim(
     curves=lambda: Curves(
         "margin of the rare token over the frequent one after 20 steps (p = 0.9, 0.1)", ("η c of the frequent token", _X),
         {"true": _ratios(0.9)[:, 19]}, "ratio", log_x=True),
+    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -283,6 +285,7 @@ C55 = Claim(
     amendment=Amendment(
         "The max-margin solution tolerates the largest displacements for M = 2 and for orthonormal embeddings, where the radius is 1/√(n_y + n_i) for classes of n_y and n_i tokens.",
         _robust_corrected, "For M = 2 both quotients are m/‖v‖, v = Wᵀ(u_1 − u_2). For orthonormal embeddings each pair of classes is a binary problem of its own, whose best radius is the distance from 0 to the hull of the tokens of one class and the negatives of the other's: 1/√(n_y + n_i), which the max-margin solution reaches for all pairs at once."),
+    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -343,11 +346,12 @@ def _about_d_corrected(seed: int) -> Evidence:
 C56 = Claim(
     "C56", "fig:forgetting", "the ideal W stores about d memories",
     "The ideal W can usually store about d memories.",
-    "HOLDS-UNDER-CONDITIONS", _about_d, hypotheses="random unit embeddings",
+    "HOLDS-UNDER-CONDITIONS", _about_d, hypotheses="random unit embeddings, however W is fitted and whatever M; the paper cites earlier work for it",
     why="It depends on how W is fitted and on M. With as many classes as tokens the number per dimension grows with d, for outer products and for the best W alike.",
     amendment=Amendment(
         "With two classes and random labels about 2d (Cover's 2^{1−N} Σ_{k<d} C(N−1, k)). With M = N sums of outer products hold 1.2d, 1.9d, 3.1d at d = 16, 32, 64, and the best W about 1.5d, 2d, 2.7d at d = 2, 3, 6: the number per dimension grows.",
         _about_d_corrected, "Counted over random draws; separability by linear programs."),
+    place="Section 5.1",
 )  # fmt: skip
 
 CLAIMS = [C52, C53, C54, C55, C56]

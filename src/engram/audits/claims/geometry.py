@@ -137,12 +137,13 @@ def _tie_proof() -> list[Certificate]:
 C45 = Claim(
     "C45", "fig:sharpness", "sharpness is high for small ‖W‖, and tends to 0 in the separable case",
     "The sharpness of the loss is mainly high for small values of the norm of W; in the separable case it decreases to zero at infinity.",
-    "HOLDS-UNDER-CONDITIONS", _sharpest_at_zero,
+    "HOLDS-UNDER-CONDITIONS", _sharpest_at_zero, hypotheses="any M; the figure beside it has M = 2",
     why="For M ≥ 3 a tie between two classes keeps it high however large W is: w = (50, 50, −50) has 0.5, W = 0 has 1/3.",
     amendment=Amendment(
         "For M = 2, ∇²L(W) ≼ ∇²L(0) everywhere: W = 0 is the sharpest point, (c/8)(1 + √(1 − 4p_1p_2(1−α²))) for two tokens. Sharpness is at most c max‖e_x‖² L(W), so it vanishes with the loss.",
         _sharpest_for_two, "σ′ ≤ 1/4, attained at 0; σ′(m) ≤ log(1 + e^{−m})."),
     certificates=_tie_proof,
+    place="Section 5.1",
 )  # fmt: skip
 
 
@@ -244,12 +245,12 @@ def _stability_proof() -> list[Certificate]:
     prove = functools.partial(Certificate, violates=False)
     return [
         prove("α = 1, p_1 = 3/5, c = 2, η = 1: after 100 steps from zero descent is within 10^−25 of the minimiser", distance, "<", arb(10) ** -25),
-        Certificate("and there H_* = c σ′(m_*) ≥ 2/η", 2 * sigma(end) * sigma(-end), ">=", fmpq(2)),
-        prove("z = (1, −8, −½), p = (.679, .021, .3), ηc = 9.76: ηH_* at the minimiser is below 1.9", _STEP * _curve(best), "<", fmpq(19, 10)),
+        Certificate("the same pair: at its minimiser H_* = c σ′(m_*) ≥ 2/η", 2 * sigma(end) * sigma(-end), ">=", fmpq(2)),
+        prove("three parallel tokens z_x e, z = (1, −8, −½), p = (.679, .021, .3), ηc = 9.76, g = (u_1−u_2)ᵀW e: ηH_* at the minimiser is below 1.9", _STEP * _curve(best), "<", fmpq(19, 10)),
         prove("two steps map a disc of radius 10^−9 around 1.34755994372525 into itself", image, "<", radius),
         prove("and contract it: the multiplier is below 0.8954", abs(slope), "<", fmpq(8954, 10000)),
         prove("descent from zero enters the disc within 501 steps", abs(orbit - centre), "<", radius),
-        Certificate("η < 2/H_* and descent converges: its two limit points coincide", abs(_map(disc) - disc), "==", fmpq(0)),
+        Certificate("the same tokens: η < 2/H_*, so descent converges and its two limit points coincide", abs(_map(disc) - disc), "==", fmpq(0)),
     ]  # fmt: skip
 
 
@@ -259,12 +260,13 @@ C46 = Claim(
     "FALSE-AS-PRINTED", _sharper_than_stable,
     why="The stable case is H_* < 2/η; the halves contradict each other. Nor is it a dichotomy: an attracting 2-cycle exists with ηH_* = 1.899 < 2, and zero falls on it.",
     amendment=Amendment(
-        "A minimum is locally stable if ηH_* < 2 and unstable if ηH_* > 2. Below 2 descent may still settle on a cycle: z = (1, −8, −½), p = (.679, .021, .3), ηc = 9.76 has {1.3475599, 0.1051918}.",
+        "A minimum is locally stable if ηH_* < 2 and unstable if ηH_* > 2. Below 2 descent may still settle on a cycle: three parallel tokens e_x = z_x e of class 1, z = (1, −8, −½), p = (.679, .021, .3), ηc = 9.76, have for g = (u_1−u_2)ᵀW e the cycle {1.3475599, 0.1051918}.",
         _stable_below, "Near a minimum the step is 1 − ηλ along each eigenvector; the cycle is proved by a contraction in ball arithmetic."),
     certificates=_stability_proof,
     curves=lambda: Curves(
         "descent on three parallel tokens, ηH_* = 1.899 < 2", ("step", np.arange(60)),
         {"true, from zero": _path(_parallel(), 4.88, 60, np.zeros((2, 2))), "minimiser": np.full(60, 0.5355734)}, "g"),
+    place="Section 5.1",
 )  # fmt: skip
 
 
@@ -322,6 +324,7 @@ C47 = Claim(
     "HOLDS", _forgets,
     why="Exact example: excess risk 1/10. In the family z_1 = (1, 0), z_{2,3} = (−cos θ, ±sin θ), p_2 = p_3, token 1 is forgotten if and only if (1 − p_1) cos θ > p_1.",
     certificates=_calibration_proof,
+    place="Section 5.1",
 )  # fmt: skip
 
 _DRAWS = 400
@@ -376,6 +379,7 @@ C48 = Claim(
     amendment=Amendment(
         "Excess risk becomes the norm (in 9, 35, 61, 75, 88, 95 % of draws for N = 3, 5, 8, 12, 20, 40); forgetting the most frequent token stays rare, below 10 %.",
         _norm_corrected, "Counted over random draws, with their error."),
+    place="Section 5.1",
 )  # fmt: skip
 
 CLAIMS = [C43, C44, C45, C46, C47, C48]

@@ -311,11 +311,12 @@ C08 = Claim(
     why="With u = (1,0), (−1,0), (0,0) and target 3, the target's score is 0 and another's is |a| ≥ 0: "
         "it can never be the strict argmax, and inf L = log 3.",
     amendment=Amendment(
-        "All associations can be stored if and only if every u_{f*(x)} is an exposed vertex of the hull of the outputs (always so for distinct unit vectors).",
+        "All associations can be stored if and only if every u_{f*(x)} is an exposed vertex of the hull of the outputs, and no other class has the same vector (always so for distinct unit vectors).",
         _exposed_means_stored,
         "Independence lets each W e_x be chosen freely; a strict argmax for u is a linear functional that exposes it. For unit vectors v = u does."),
     certificates=lambda: [Certificate(
         "inf L = 0 for u = (1,0), (−1,0), (0,0), target 3, where L = log(1 + 2 cosh a) is least at a = 0", (1 + 2 * arb(0).cosh()).log(), "==", fmpq(0))],
+    place="Section 4",
 )  # fmt: skip
 
 CLAIMS = [C01, C02, C03, C04, C05, C06, C07, C08]

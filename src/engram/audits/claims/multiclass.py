@@ -58,6 +58,7 @@ C19 = Claim(
     "C19", "eq:ortho-dyn-tmp1", "the two families of equations for orthogonal outputs",
     "A/(A − e^{w_1}) dw_1 = p‖e‖²‖u_1‖² dt and A e^{−w_i} dw_i = −p‖e‖²‖u_i‖² dt, with A = Σ e^{w_j}.",
     "HOLDS", _velocities,
+    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -80,6 +81,7 @@ C21 = Claim(
     "The tightest margin follows (c_i + exp(m_i)) dm_i = p(x)‖e_x‖² (c_i + 1) dt with a bounded c_i.",
     "HOLDS", _tightest, hypotheses="orthonormal outputs",
     why="Explicitly c_i = Σ_{j≠1} e^{w_j − w_i}; it holds for every i ≠ 1, and c_i is in [1, M − 1] for the tightest.",
+    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -144,12 +146,13 @@ def _drift_proof() -> list[Certificate]:
 C20 = Claim(
     "C20", "thm:multi", "e^{−w_i} − e^{−w_j} is invariant",
     "When the (u_i) are orthogonal, exp(−w_i) − exp(−w_j) stays constant over time.",
-    "HOLDS-UNDER-CONDITIONS", _kept_as_printed, hypotheses="orthogonal outputs, any i and j",
+    "HOLDS-UNDER-CONDITIONS", _kept_as_printed, hypotheses="orthogonal outputs, and any i and j, as the sentence has it; the appendix has orthonormal ones and i, j ≠ 1",
     why="With squared norms (1, 1, 4) at W = 0 its derivative is −1; so it is for a pair that contains the target.",
     amendment=Amendment(
         "For i, j ≠ f*(x), e^{−w_i}/‖u_i‖² − e^{−w_j}/‖u_j‖² is constant, and so is Σ w_i/‖u_i‖²: M − 1 invariants. Descent keeps the sum only.",
         _kept, "d/dt e^{−w_i}/‖u_i‖² = p‖e‖²/A, the same for every i ≠ 1."),
     certificates=lambda: _drift_proof(),
+    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -322,6 +325,7 @@ C24 = Claim(
     curves=lambda: Curves(
         "margin after two steps from m_0 = −10 (M = 2)", ("η c", _x := np.linspace(0.5, 20, 96)),
         {"true": descend_token(_x, np.ones(96), np.arange(51), -10.0)[:, 2]}, "margin"),
+    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -382,12 +386,13 @@ C25 = Claim(
     "C25", "thm:multi", "one gradient step is enough, for any start",
     "One gradient step is enough to learn all the associations: f_{W_1} = f* for any initialisation.",
     "FALSE-AS-PRINTED", lambda seed: true(_one_step(seed, lambda _: (1.0,))[:, 0]),
-    hypotheses="orthogonal inputs, orthonormal outputs, any start, any η",
+    hypotheses="orthonormal embeddings, any start, and no condition on η, as the sentence has it; its conclusion speaks of a giant step",
     why="A start far on the wrong side needs a large step: M = 3, w_0 = (−50, 0, 0), η = 1 leaves a margin of −48.5.",
     amendment=Amendment(
         "One step is enough if and only if η > η*(W_0) = max over x, i ≠ f*(x) of −m_i(x) / [p(x)‖e_x‖² (1 − p_W(f*|x) + p_W(i|x))]; any η > 0 from zero.",
         _one_step_corrected, "One step moves every margin by a positive amount proportional to η (C24)."),
     certificates=_one_step_proof,
+    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -415,6 +420,7 @@ C26 = Claim(
         lambda seed: _early(seed, multiclass.early_weights), "The gradient at W = 0, where every class has probability 1/M."),
     certificates=lambda: [Certificate(
         "M = 2, orthonormal, one token: the coefficient of u_1 ⊗ e in −∇L(0) is p = 1", _first_coefficient(2), "==", fmpq(1))],
+    place="Section 4.1",
 )  # fmt: skip
 
 

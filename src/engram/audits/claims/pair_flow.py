@@ -103,7 +103,7 @@ def _sum_curves() -> Curves:
 
 C33 = Claim(
     "C33", "thm:two-flow", "flow: γ_2 = log(c_t t + 1) + …, with 2p_2 ≤ c_t/c_0 ≤ 8p_1³/p_2²",
-    "From zero, γ_2(t) = log(c_t t + 1) + O(log(t)/t) with 2p_2 ≤ c_t/c_0 ≤ 8p_1³/p_2², c_0 = (1−α)c.",
+    "From zero, γ_2(t) = log(c_t t + 1) + O(log(c_2t + 1)/(c_2t + 1)) with 2p_2 ≤ c_t/c_0 ≤ 8p_1³/p_2², c_0 = (1−α)c.",
     "FALSE-AS-PRINTED", _sum_as_printed,
     why="The remainder vanishes and c_t/c_0 tends to √(p_1p_2), below 2p_2 whenever p_1 < 4p_2. At p_1 = p_2 it is 1/2, not ≥ 1. "
         "(2p_2 belongs to the flow that is twice too fast, C31.) The upper constant is true, and very loose.",

@@ -79,6 +79,7 @@ C30 = Claim(
         lambda seed: _cone(seed, -1.0), "The gradient formula, projected on u_1 − u_2."),
     certificates=precisely(lambda: [Certificate(
         "α = 0, p = (1/2, 1/2), W = 0, c = 1: the e_2-coefficient is at least 0", -arb(fmpq(1, 2)) * sigma(arb(0)), ">=", fmpq(0))]),
+    place="Appendix C",
 )  # fmt: skip
 
 
@@ -158,12 +159,13 @@ def _one_step_proof() -> list[Certificate]:
 C29 = Claim(
     "C29", "eq:two-descent", "for α ≤ 0 a single step reaches perfect accuracy",
     "When α ≤ 0 both margins increase, there is no competition, and a single gradient step is enough.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: _one_step_learns(seed, from_zero=False), hypotheses="any start",
+    "HOLDS-UNDER-CONDITIONS", lambda seed: _one_step_learns(seed, from_zero=False), hypotheses="any start, since none is named",
     why="From a start with both margins at −50 one step of η = 1 leaves −48.5.",
     amendment=Amendment(
         "From W_0 = 0, for any η > 0, one step is enough if and only if α < p_2/p_1. For α ≤ 0 margins and loss are monotone for every η.",
         _exact_condition, "The first step has m_2 = (ηc/2)(p_2 − αp_1) and m_1 = (ηc/2)(p_1 − αp_2) > 0."),
     certificates=_one_step_proof,
+    place="Section 4.2",
 )  # fmt: skip
 
 
@@ -202,6 +204,7 @@ C32 = Claim(
         _max_margin_form, "dγ_2/dt is (c/2)(1−α) times a positive number; KKT conditions with equal multipliers."),
     certificates=lambda: [Certificate(
         "α = 1, p_1 = 3/4, c = 2, η = 1: γ_2 > 0 after one step", sum(first_step(fmpq(1), fmpq(3, 4), 2, 1), fmpq(0)) / 2, ">", fmpq(0))],
+    place="Section 4.2",
 )  # fmt: skip
 
 CLAIMS = [C28, C29, C30, C31, C32]

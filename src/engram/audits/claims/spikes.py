@@ -48,6 +48,7 @@ C41 = Claim(
     certificates=precisely(lambda: [Certificate(
         "c = 2, α = 1, p_1 = 999/1000, η = 1, W = 0: Δm_1 is within 1/100 of ηp_1/2",
         pair_descent(1, fmpq(999, 1000), 2, 1, 1)[1][0] - fmpq(999, 2000), "<=", fmpq(1, 100))]),
+    place="Section 4.2",
 )  # fmt: skip
 
 
