@@ -29,6 +29,7 @@ def max_margin(problem: Problem) -> Weights:
     rows = system.rows
     # Rows of unit length and right sides of at most 1: tokens of any lengths are then alike to the solver.
     length = np.linalg.norm(rows, axis=1)
+    uneven = len(length) > 0 and length.min() > 0 and length.max() > 1e3 * length.min()
     n, unit = rows.shape[1], length.min() if len(length) and length.min() > 0 else 1.0
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -43,7 +44,8 @@ def max_margin(problem: Problem) -> Weights:
     )
     solution = solver.solve()
     v = np.asarray(solution.x) / unit
-    if str(solution.status) in ("Solved", "AlmostSolved") and (rows @ v).min() >= 1 - 1e-6:
+    solved = str(solution.status) in ("Solved", "AlmostSolved") and (rows @ v).min() >= 1 - 1e-6
+    if solved and not uneven:
         return system.weights(v)
     if separate(problem).is_separable:
         return system.weights(_least_distance(rows / length[:, None], unit / length) / unit)
