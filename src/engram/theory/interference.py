@@ -194,8 +194,8 @@ def half_gap_deviation_asymptote(
 def half_gap_exponent(correlation: ArrayLike) -> Numbers:
     r"""The $\rho$ of $|\gamma_1 - \bar\gamma| \approx t^{-\rho}$: 1 for $\alpha \ge 0$ (with a $\log t$ at 0), $\kappa = \frac{1+\alpha}{1-\alpha}$ below.
 
-    Below zero it is generic: for each $p_1$ there is one $\alpha$ near -0.23 at which the leading term
-    vanishes and the rate is $1/t$ after all.
+    Below zero it is generic: for each $p_1$ there is one $\alpha$ at which the leading term changes sign and
+    vanishes (-0.2306 as $p_1 \to \frac12$, about -0.224 at 0.75, -0.209 at 0.9).
 
     Paper: thm:two-flow prints 1 throughout.
     """

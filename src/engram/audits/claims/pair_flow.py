@@ -298,12 +298,20 @@ def _rate_corrected(seed: int) -> Evidence:
         # The next term is a constant over log t.
         equal(exact / orthogonal, 1.0, tolerance=3 / np.log(1e30)),
         _lower_bound_is_sharp(),
+        _slow_term_changes_sign(),
     )
 
 
 @precisely
 def _exact_orthogonal_deviation(decades: int) -> arb:
     return _orthogonal_halves(arb(10) ** decades, fmpq(3, 4))[0] - arb(3).log() / 2
+
+
+def _slow_term_changes_sign() -> Evidence:
+    """At p_1 = 3/4 the half-gap ends below its limit for α = −0.25 and above it for α = −0.2."""
+    m = flow_pairs(np.array([-0.25, -0.2]), 0.75, 2.0, TIMES)
+    away = (m[:, -1, 0] - m[:, -1, 1]) / 2 - np.log(3) / 2
+    return true(np.array([away[0] < 0, away[1] > 0]), correlation=np.array([-0.25, -0.2]))
 
 
 def _lower_bound_is_sharp() -> Evidence:
@@ -367,7 +375,7 @@ C37 = Claim(
         "γ̄ − γ_1 ≥ asinh(sinh(γ̄)(1 − I(κ))(1 + c_0t/4)^{−κ}), I(κ) = Σ κ2^{−n}/(n − κ).",
         _rate_corrected,
         "S = sinh(γ̄ − γ_1) obeys dS/dτ = −κ(S + S_0 e^{−γ_2}), dτ = f dγ_2, and f ≤ a/(1+a), a = e^{γ_2}, since cosh(γ̄ − γ_1) ≤ cosh γ̄ = 1/(2q); "
-        "so a ≥ 2e^τ − 1 and S e^{κτ} ≥ S_0 (1 − κ∫ z^{κ−1}/(2z−1) dz). For p_1 → p_2 this is an equality: at the α with I(κ) = 1 the slow term vanishes. The certified values at given times show the growth; that it has no end is this bound, and D log t at α = 0."),
+        "so a ≥ 2e^τ − 1 and S e^{κτ} ≥ S_0 (1 − κ∫ z^{κ−1}/(2z−1) dz). For p_1 → p_2 this is an equality: at the α with I(κ) = 1 the slow term vanishes; for every p_1 checked it changes sign at one α (about −0.224 at p_1 = 3/4), where the rate is faster. The certified values at given times show the growth; that it has no end is this bound, and D log t at α = 0."),
     certificates=_rate_proof, curves=_rate_curves,
 )  # fmt: skip
 
