@@ -30,11 +30,6 @@ def precisely(fn: Callable) -> Callable:
     return wrapped
 
 
-def ball(value: int | str | fmpq | arb) -> arb:
-    """An exact rational, or a decimal string, as a ball."""
-    return arb(value)
-
-
 def dot(a: Sequence, b: Sequence) -> fmpq | arb:
     """An inner product, exact for rational entries."""
     return sum((x * y for x, y in zip(a, b, strict=True)), fmpq(0))

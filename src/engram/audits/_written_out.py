@@ -27,20 +27,19 @@ def parts(problem: Problem) -> tuple[Any, Any, Any, Any]:
     return problem.inputs, problem.outputs, problem.probs, problem.targets
 
 
-def margin_rows(problem: Problem) -> np.ndarray:
-    """One row per token and wrong class: its product with the entries of W is the margin."""
-    gaps = problem.outputs[problem.targets][:, None, :] - problem.outputs[None, :, :]
-    wrong = np.arange(problem.num_outputs)[None, :] != problem.targets[:, None]
-    return np.einsum("xyi,xj->xyij", gaps, problem.inputs)[wrong].reshape(wrong.sum(), -1)
-
-
 def robust_radius(problem: Problem, W: np.ndarray) -> float:
     """How far every input may be displaced, in any direction, without one changing its class."""
-    U, y = problem.outputs, problem.targets
-    gaps = U[y][:, None, :] - U[None, :, :]
-    reach = np.linalg.norm(gaps @ W, axis=2)
-    m = np.einsum("xyi,ij,xj->xy", gaps, W, problem.inputs)
-    return float((m / np.where(reach > 0, reach, np.inf))[reach > 0].min())
+    gaps, inputs = _wrong_pairs(problem)
+    reach = np.linalg.norm(gaps @ W, axis=1)
+    m = np.einsum("ki,ij,kj->k", gaps, W, inputs)
+    return float((m[reach > 0] / reach[reach > 0]).min())
+
+
+def _wrong_pairs(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """For each token and wrong class: u_f*(x) - u_y, and e_x."""
+    x, y = np.nonzero(np.arange(problem.num_outputs)[None, :] != problem.targets[:, None])
+    E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
+    return U[problem.targets[x]] - U[y], E[x]
 
 
 def most_robust(problem: Problem, low: float, high: float, halvings: int = 14) -> float:
@@ -60,11 +59,9 @@ def _reaches(problem: Problem, radius: float) -> bool:
     W = 0 is always allowed, so that the program has a solution either way.
     """
     clarabel: Any = importlib.import_module("clarabel")
-    rows, d = margin_rows(problem), problem.dim
-    wrong = np.arange(problem.num_outputs)[None, :] != problem.targets[:, None]
-    gaps = (problem.outputs[problem.targets][:, None, :] - problem.outputs[None, :, :])[wrong]
-    blocks, sides = [], []
-    for row, gap in zip(rows, gaps, strict=True):
+    d, blocks, sides = problem.dim, [], []
+    for gap, e in zip(*_wrong_pairs(problem), strict=True):
+        row = np.outer(gap, e).ravel()
         spread = np.hstack([radius * np.kron(gap[None, :], np.eye(d)), np.zeros((d, 1))])
         blocks.append(np.vstack([np.append(row, -1.0), spread]))
         sides.append(np.zeros(d + 1))

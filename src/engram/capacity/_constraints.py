@@ -1,8 +1,9 @@
 """What every question about capacity is asked of: one linear form of W per token and wrong class."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import linprog
 
 from engram._checks import InputError, is_traced
 from engram.memory import update_bases
@@ -25,6 +26,23 @@ class Constraints(NamedTuple):
         """The W that entries `v` stand for."""
         B, A = self.left, self.right
         return B @ v.reshape(B.shape[1], A.shape[1]) @ A.T
+
+
+def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in units of their own length, and the lengths; a row of zeros stays one.
+
+    The signs of margins do not depend on the lengths, and solvers should not either.
+    """
+    length = np.linalg.norm(rows, axis=1)
+    return rows / np.where(length > 0, length, 1.0)[:, None], length
+
+
+def linear_program(goal: np.ndarray, **options: Any) -> Any:
+    """Solve a linear program by HiGHS; one that does not end is an error."""
+    found = linprog(goal, method="highs", **options)
+    if found.status != 0:
+        raise ArithmeticError(f"the linear program did not end: {found.message}")
+    return found
 
 
 def constraints(problem: Problem) -> Constraints:

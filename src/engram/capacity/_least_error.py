@@ -9,7 +9,8 @@ import numpy as np
 from engram._checks import check_count
 from engram._types import Weights
 from engram.capacity._constraints import Constraints, constraints
-from engram.capacity._separability import _TOLERANCE, solve
+from engram.capacity._sectors import SAME_ANGLE, turning_angles
+from engram.capacity._separability import solve
 from engram.problem import Problem
 
 
@@ -29,10 +30,6 @@ class LeastError(NamedTuple):
     weights: Weights
     forgotten: np.ndarray
     is_exact: bool
-
-
-# Angles closer than this are taken as equal: tokens that are opposite up to rounding.
-_SAME_ANGLE = 1e-12
 
 
 def min_error(problem: Problem, *, max_programs: int = 5000) -> LeastError:
@@ -58,18 +55,17 @@ def min_error(problem: Problem, *, max_programs: int = 5000) -> LeastError:
 def _sweep(problem: Problem, system: Constraints) -> LeastError:
     z, p = system.rows, problem.probs[system.tokens]
     moving = np.abs(z).sum(1) > 0
-    angle = np.arctan2(z[moving, 1], z[moving, 0])
-    turns = np.concatenate([angle - np.pi / 2, angle + np.pi / 2]) % (2 * np.pi)
+    angle, turns = turning_angles(z[moving])
     gain = np.concatenate([p[moving], -p[moving]])
     order = np.argsort(turns)
     turns, gain = turns[order], gain[order]
     if len(turns) == 0:
         return _finish(problem, system, np.zeros(2), None)
     # Right just before the first turn, then what each turn adds.
-    at = turns[0] - _SAME_ANGLE
+    at = turns[0] - SAME_ANGLE
     begin = p[moving][np.cos(angle - at) > 0].sum()
     widths = np.append(np.diff(turns), turns[0] + 2 * np.pi - turns[-1])
-    recalled = np.where(widths > _SAME_ANGLE, begin + np.cumsum(gain), -np.inf)
+    recalled = np.where(widths > SAME_ANGLE, begin + np.cumsum(gain), -np.inf)
     best = recalled.max()
     # Of the best arcs the widest: its middle is the surest direction.
     chosen = np.argmax(np.where(recalled >= best - 1e-12, widths, -1.0))
@@ -99,8 +95,8 @@ def _branch(problem: Problem, system: Constraints, max_programs: int) -> LeastEr
         keep = ~np.isin(system.tokens, list(dropped))
         if not keep.any():
             return _finish(problem, system, np.zeros(system.rows.shape[1]), cost)
-        t, v, share = solve(system.rows[keep])
-        if t > _TOLERANCE:
+        found, v, share = solve(system.rows[keep])
+        if found:
             return _finish(problem, system, v, cost)
         conflict = np.unique(system.tokens[keep][share > 1e-9 * share.max()])
         for token in conflict:
@@ -117,8 +113,8 @@ def _greedy(problem: Problem, system: Constraints, bound: float) -> LeastError:
     kept: list[int] = []
     v = np.zeros(system.rows.shape[1])
     for token in sorted(set(system.tokens.tolist()), key=lambda x: -p[x]):
-        t, trial, _ = solve(system.rows[np.isin(system.tokens, [*kept, token])])
-        if t > _TOLERANCE:
+        found, trial, _ = solve(system.rows[np.isin(system.tokens, [*kept, token])])
+        if found:
             kept.append(token)
             v = trial
     return _finish(problem, system, v, bound)

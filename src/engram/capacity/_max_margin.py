@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 
 from engram._checks import InputError
 from engram._types import Weights
-from engram.capacity._constraints import constraints
+from engram.capacity._constraints import constraints, unit_rows
 from engram.capacity._separability import separate
 from engram.problem import Problem
 
@@ -24,35 +24,41 @@ def max_margin(problem: Problem) -> Weights:
 
     Paper: thm:multi, thm:two-flow; closed forms exist in both.
     """
-    clarabel: Any = importlib.import_module("clarabel")  # it has no types
     system = constraints(problem)
-    rows = system.rows
-    # Rows of unit length and right sides of at most 1: tokens of any lengths are then alike to the solver.
-    length = np.linalg.norm(rows, axis=1)
-    uneven = len(length) > 0 and length.min() > 0 and length.max() > 1e3 * length.min()
-    n, unit = rows.shape[1], length.min() if len(length) and length.min() > 0 else 1.0
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
-    solver = clarabel.DefaultSolver(
-        sparse.identity(n, format="csc"),
-        np.zeros(n),
-        sparse.csc_matrix(-rows / np.where(length > 0, length, 1.0)[:, None]),
-        -unit / np.where(length > 0, length, unit),
-        [clarabel.NonnegativeConeT(len(rows))],
-        settings,
-    )
-    solution = solver.solve()
-    v = np.asarray(solution.x) / unit
-    solved = str(solution.status) in ("Solved", "AlmostSolved") and (rows @ v).min() >= 1 - 1e-6
-    if solved and not uneven:
-        return system.weights(v)
-    if separate(problem).is_separable:
-        return system.weights(_least_distance(rows / length[:, None], unit / length) / unit)
+    rows, length = unit_rows(system.rows)
+    if (length > 0).all():
+        # Margins of at least 1, in units in which the right sides are at most 1.
+        unit = length.min()
+        uneven = length.max() > 1e3 * unit
+        v = None if uneven else _interior_point(rows, unit / length)
+        if v is None and separate(problem).is_separable:
+            v = _least_distance(rows, unit / length)
+        if v is not None:
+            return system.weights(v / unit)
     raise InputError(
         "`problem` must be separable, and no W gives all its tokens positive margins. There is no "
         "max-margin direction; `capacity.separate` has the multipliers that prove it."
     )
+
+
+def _interior_point(rows: np.ndarray, least: np.ndarray) -> np.ndarray | None:
+    """The shortest v with rows @ v >= least, by Clarabel; None if it finds none."""
+    clarabel: Any = importlib.import_module("clarabel")  # it has no types
+    n = rows.shape[1]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    solution = clarabel.DefaultSolver(
+        sparse.identity(n, format="csc"),
+        np.zeros(n),
+        sparse.csc_matrix(-rows),
+        -least,
+        [clarabel.NonnegativeConeT(len(rows))],
+        settings,
+    ).solve()
+    v = np.asarray(solution.x)
+    solved = str(solution.status) in ("Solved", "AlmostSolved")
+    return v if solved and (rows @ v >= (1 - 1e-6) * least).all() else None
 
 
 def _least_distance(rows: np.ndarray, least: np.ndarray) -> np.ndarray:

@@ -3,11 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 from engram._types import Weights
-from engram.capacity._constraints import Constraints, constraints
+from engram.capacity._constraints import Constraints, constraints, linear_program, unit_rows
 from engram.capacity._max_margin import max_margin
 from engram.problem import Problem
 
@@ -51,14 +50,15 @@ def loss_minimiser(problem: Problem) -> LossMinimiser:
     system = constraints(problem)
     growing, path = _recession(system.rows)
     kept = ~growing
-    v, grad, decrement, steps = _newton(system, kept, np.asarray(problem.probs))
+    groups = _split(system, kept, np.asarray(problem.probs))
+    v, grad, decrement, steps = _newton(groups, system.rows.shape[1])
     exists = bool(kept.all())
     direction = None
     if not exists:
         direction = max_margin(problem) if not kept.any() else system.weights(path)
         direction = direction / np.linalg.norm(direction)
-    loss = _loss(system, kept, np.asarray(problem.probs), v)
-    return LossMinimiser(exists, system.weights(v), loss, direction, grad, decrement, steps)
+    weights = system.weights(v)
+    return LossMinimiser(exists, weights, _loss(groups, v), direction, grad, decrement, steps)
 
 
 def _recession(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,57 +67,48 @@ def _recession(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     The largest sum of s over 0 <= s <= 1, rows v >= s: a margin that can grow has s = 1, v being free to
     scale, and directions that grow different ones add up.
     """
-    size = np.abs(rows).max(initial=0.0)
     count, n = rows.shape
-    if size == 0:
-        return np.zeros(count, bool), np.zeros(n)
-    found = linprog(
+    found = linear_program(
         np.append(np.zeros(n), -np.ones(count)),
-        A_ub=np.hstack([-rows / size, np.eye(count)]),
+        A_ub=np.hstack([-unit_rows(rows)[0], np.eye(count)]),
         b_ub=np.zeros(count),
         bounds=[(None, None)] * n + [(0.0, 1.0)] * count,
-        method="highs",
     )
-    if found.status != 0:
-        raise ArithmeticError(f"the linear program did not end: {found.message}")
     return found.x[n:] > 0.5, found.x[:n]
 
 
-def _split(system: Constraints, kept: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    return [
-        (int(token), system.rows[kept & (system.tokens == token)])
-        for token in np.unique(system.tokens[kept])
-    ]
+# The frequency of each token and its margins that are kept.
+Groups = list[tuple[float, np.ndarray]]
 
 
-def _loss(system: Constraints, kept: np.ndarray, p: np.ndarray, v: np.ndarray) -> float:
-    return float(
-        sum(p[token] * np.logaddexp(0.0, logsumexp(-R @ v)) for token, R in _split(system, kept))
-    )
+def _split(system: Constraints, kept: np.ndarray, p: np.ndarray) -> Groups:
+    tokens = np.unique(system.tokens[kept])
+    return [(float(p[x]), system.rows[kept & (system.tokens == x)]) for x in tokens]
 
 
-def _newton(
-    system: Constraints, kept: np.ndarray, p: np.ndarray
-) -> tuple[np.ndarray, float, float, int]:
+def _loss(groups: Groups, v: np.ndarray) -> float:
+    return float(sum(p * np.logaddexp(0.0, logsumexp(-R @ v)) for p, R in groups))
+
+
+def _newton(groups: Groups, n: int) -> tuple[np.ndarray, float, float, int]:
     """Damped Newton on the kept margins; the pseudo-inverse gives the minimiser of smallest norm."""
-    n = system.rows.shape[1]
-    v, groups = np.zeros(n), _split(system, kept)
+    v = np.zeros(n)
     grad, decrement, steps = np.zeros(n), 0.0, 0
     while steps < _MAX_STEPS:
         steps += 1
         grad, H = np.zeros(n), np.zeros((n, n))
-        for token, R in groups:
+        for p, R in groups:
             scores = np.append(0.0, -R @ v)
             q = np.exp(scores - logsumexp(scores))[1:]
             pull = q @ R
-            grad -= p[token] * pull
-            H += p[token] * ((R.T * q) @ R - np.outer(pull, pull))
+            grad -= p * pull
+            H += p * ((R.T * q) @ R - np.outer(pull, pull))
         move = -np.linalg.pinv(H, rcond=1e-13, hermitian=True) @ grad
         decrement = float(np.sqrt(max(-grad @ move, 0.0)))
         if decrement < 1e-14:
             break
-        size, now = 1.0, _loss(system, kept, p, v)
-        while _loss(system, kept, p, v + size * move) > now + 1e-15 * abs(now) and size > 1e-12:
+        size, now = 1.0, _loss(groups, v)
+        while _loss(groups, v + size * move) > now + 1e-15 * abs(now) and size > 1e-12:
             size /= 2
         v = v + size * move
         if np.abs(size * move).max() <= 1e-15 * max(1.0, np.abs(v).max()):

@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 
 from engram._types import Weights
-from engram.capacity._constraints import constraints
+from engram.capacity._constraints import constraints, linear_program, unit_rows
 from engram.problem import Problem
 
 
@@ -43,8 +42,8 @@ def separate(problem: Problem) -> Separation:
     Paper: Section 4; separability decides between its two regimes.
     """
     system = constraints(problem)
-    t, v, share = solve(system.rows)
-    if t > _TOLERANCE:
+    found, v, share = solve(system.rows)
+    if found:
         return Separation(True, system.weights(v), float((system.rows @ v).min()), None, 0.0)
     table = np.zeros((problem.num_inputs, problem.num_outputs))
     table[system.tokens, system.classes] = share
@@ -59,21 +58,22 @@ def is_separable(problem: Problem) -> bool:
     return separate(problem).is_separable
 
 
-def solve(rows: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """The largest t with rows @ v >= t, each row in units of its own length; its v, and the multipliers.
+def solve(rows: np.ndarray) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Whether some v has rows @ v > 0, such a v, and the multipliers that refute it if there is none.
 
-    Whether all margins can be positive does not depend on the lengths of the rows.
+    By the largest t with rows @ v >= t, each row in units of its own length.
     """
+    unit, length = unit_rows(rows)
     count, n = rows.shape
-    length = np.linalg.norm(rows, axis=1)
     if (length == 0).any():
         zero = length == 0  # a margin that is always zero refutes by itself
-        return 0.0, np.zeros(n), zero / zero.sum()
-    A = np.hstack([-rows / length[:, None], np.ones((count, 1))])
-    goal = np.append(np.zeros(n), -1.0)
-    bounds = [(-1.0, 1.0)] * n + [(None, None)]
-    found = linprog(goal, A_ub=A, b_ub=np.zeros(count), bounds=bounds, method="highs")
-    if found.status != 0:
-        raise ArithmeticError(f"the linear program did not end: {found.message}")
+        return False, np.zeros(n), zero / zero.sum()
+    found = linear_program(
+        np.append(np.zeros(n), -1.0),
+        A_ub=np.hstack([-unit, np.ones((count, 1))]),
+        b_ub=np.zeros(count),
+        bounds=[(-1.0, 1.0)] * n + [(None, None)],
+    )
     share = np.maximum(-found.ineqlin.marginals, 0.0) / length
-    return -found.fun, found.x[:n], share / max(share.sum(), np.finfo(float).tiny)
+    share = share / max(share.sum(), np.finfo(float).tiny)
+    return bool(-found.fun > _TOLERANCE), found.x[:n], share

@@ -3,10 +3,9 @@
 import numpy as np
 import xarray as xr
 
+from engram.capacity import SAME_ANGLE, turning_angles
 from engram.planes._plane import memory_plane
 from engram.problem import Problem
-
-_SAME_ANGLE = 1e-12
 
 
 def error_regions(problem: Problem) -> xr.Dataset:
@@ -23,12 +22,11 @@ def error_regions(problem: Problem) -> xr.Dataset:
     memory_plane(problem)  # says so if this is not such a problem
     # Margins in the plane: a token of class 2 wants γ · e > 0, one of class 1 the opposite.
     z = (2.0 * np.asarray(problem.labels) - 1.0)[:, None] * problem.inputs
-    angle = np.arctan2(z[:, 1], z[:, 0])[np.abs(z).sum(1) > 0]
-    turns = np.unique(np.concatenate([angle - np.pi / 2, angle + np.pi / 2]) % (2 * np.pi))
+    turns = np.unique(turning_angles(z[np.abs(z).sum(1) > 0])[1])
     if len(turns):
-        apart = np.append(True, np.diff(turns) > _SAME_ANGLE)
+        apart = np.append(True, np.diff(turns) > SAME_ANGLE)
         turns = turns[apart]
-        if len(turns) > 1 and turns[0] + 2 * np.pi - turns[-1] <= _SAME_ANGLE:
+        if len(turns) > 1 and turns[0] + 2 * np.pi - turns[-1] <= SAME_ANGLE:
             turns = turns[:-1]
     begin = turns if len(turns) else np.zeros(1)
     end = np.append(begin[1:], begin[0] + 2 * np.pi)

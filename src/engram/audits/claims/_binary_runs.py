@@ -14,10 +14,6 @@ RUNS = 96
 SOLVER = 1e-9
 
 
-def G(m):
-    return m + np.exp(m)
-
-
 # --- runs shared by several checks ---
 
 

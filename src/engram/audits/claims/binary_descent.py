@@ -14,7 +14,6 @@ from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, bot
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_token, steps_to
 from engram.audits.claims._binary_runs import descents, encloses, started
-from engram.problem import Problem
 from engram.theory import binary, printed
 
 # --- C15, C16 ---
@@ -107,11 +106,7 @@ def _margin_proof() -> list[Certificate]:
         Certificate("t_0 = −1/(ηc) (ηc = 1/10, t = 400): m_t ≥ log(1 + ηct)", path[400], ">=", arb(41).log()),
         Certificate("t_0 = 0 (ηc = 1/10, t = 100): m_t ≥ log(ηct)", path[100], ">=", arb(10).log()),
     ]  # fmt: skip
-    # Just below 2, by the deficit: y_t - x t loses (1 - x/2) log((1 + D + x t)/(1 + D + x T)) after step T.
-    x, T = fmpq(199, 100), 200
-    y = descent_margins(x, T)[-1].exp()
-    D = y - arb(x) * T
-    when = ((1 + D + arb(x) * T) * (D / (1 - arb(x) / 2)).exp() - 1 - D) / arb(x)
+    when = _behind_by(fmpq(199, 100), fmpq(0))
     prove = functools.partial(Certificate, violates=False)
     root = lambda x: (arb(x) / 2).exp() - 1 - arb(x)
     ahead = [_ahead_of(fmpq(4000 + k, 2000), fmpq(4001 + k, 2000)) for k in range(1040)]
@@ -125,6 +120,16 @@ def _margin_proof() -> list[Certificate]:
         prove("the first threshold that `theory` uses is 2", arb(binary.LOG_THRESHOLD), "==", arb(2)),
         prove("2 ≤ x ≤ 2.52: y_30 − 30x exceeds all later deficits, 1/59, so m_t ≥ log(xt) for ever", least, ">", fmpq(1, 59)),
     ]  # fmt: skip
+
+
+def _behind_by(x: fmpq, amount: fmpq, T: int = 200) -> arb:
+    """A step by which y_t < x t - amount, for x < 2, y = e^m.
+
+    With D = y_T - x T ahead at step T, the deficit (1 - x/2) log((1 + D + x t)/(1 + D + x T)) must make
+    up D and the amount.
+    """
+    D = descent_margins(x, T)[-1].exp() - arb(x) * T
+    return (1 + D + arb(x) * T) * ((D + amount) / (1 - arb(x) / 2)).exp() / arb(x)
 
 
 def _ahead_of(low: fmpq, high: fmpq) -> arb:
@@ -212,7 +217,6 @@ def _whole_loss_bound(seed: int) -> Evidence:
     rng, parts = rng_for(seed, "C17"), []
     for index in range(4):
         problem = random_problem(rng, 4, 2, 6, orthogonal=True)
-        problem = Problem(problem.inputs, problem.outputs, problem.probs, problem.targets)
         eta, steps = 10 ** rng.uniform(-1, 1), np.array([1, 3, 10, 30, 100])
         W, losses = np.zeros((6, 6)), []
         for step in range(1, 101):
@@ -245,11 +249,8 @@ def _loss_proof() -> list[Certificate]:
     small = descent_margins(fmpq(1, 100), 1450)[1450]
     scaled = lambda m: (m + m.exp() - 1) * (1 + (-m).exp()).log()
     top = maximum(scaled, fmpq(0), fmpq(40), (fmpq(24, 10), fmpq(27, 10)))
-    x = fmpq(199, 100)
-    # L x t > 1 once y < x t - 1/2, since 1/(e^z - 1) > 1/z - 1/2: the deficit must make up D + 1/2.
-    T = 200
-    D = descent_margins(x, T)[-1].exp() - arb(x) * T
-    when = (1 + D + arb(x) * T) * ((D + fmpq(1, 2)) / (1 - arb(x) / 2)).exp() / arb(x)
+    # L x t > 1 once y < x t - 1/2, since 1/(e^z - 1) > 1/z - 1/2.
+    when = _behind_by(fmpq(199, 100), fmpq(1, 2))
     prove = functools.partial(Certificate, violates=False)
     return [
         Certificate("N = 2, p = (1/2, 1/2), c_x = 1, η = 1, t = 13: L(W_t) ≤ 1/t", softplus(-m), "<=", fmpq(1, 13)),

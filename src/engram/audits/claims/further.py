@@ -109,11 +109,9 @@ C52 = Claim(
 # --- C53 ---
 
 
-def _crowded(count: int = 4) -> Problem:
+def _crowded() -> Problem:
     """One token whose target is crowded by a correlated class: unit outputs in the plane."""
-    return Problem(
-        [[1.0, 0.0]], [[1.0, 0.0], [0.8, 0.6], [0.6, -0.8], [0.0, -1.0]][:count], [1.0], [0]
-    )
+    return Problem([[1.0, 0.0]], [[1.0, 0.0], [0.8, 0.6], [0.6, -0.8], [0.0, -1.0]], [1.0], [0])
 
 
 def _limited(seed: int) -> Evidence:
