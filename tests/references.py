@@ -1,16 +1,6 @@
-"""Reference numbers of the paper's figures, recomputed in float64 from the authors' settings."""
+"""Reference numbers of the paper's figures, as the package ships them."""
 
-import json
-from pathlib import Path
+from engram import figures
 
-import engram
-
-DATA = Path(__file__).parent / "data"
-
-
-def load(name: str):
-    return json.loads((DATA / f"{name}.json").read_text())
-
-
-def problem_of(case) -> engram.Problem:
-    return engram.Problem(case["E"], case["U"], case["probabilities_f64"], case["targets"])
+load = figures.reference
+problem_of = figures.problem_of

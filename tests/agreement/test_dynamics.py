@@ -57,7 +57,7 @@ def test_margins_alone_move_as_weights_do(kind):
     np.testing.assert_array_equal(two.num_forgotten, one.num_forgotten)
 
 
-@pytest.mark.parametrize("run", references.load("fig2_spike")["runs"], ids=lambda r: r["lr"])
+@pytest.mark.parametrize("run", references.load("fig2")["runs"], ids=lambda r: r["lr"])
 def test_figure_2(run):
     problem = engram.two_tokens(0.95, 0.75)
     found = engram.simulate(
@@ -72,7 +72,7 @@ def test_figure_2(run):
     np.testing.assert_allclose(gamma, run["gamma_f64"], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", references.load("fig5_sharpness")["cases"], ids=lambda c: c["N"])
+@pytest.mark.parametrize("case", references.load("fig5")["cases"], ids=lambda c: c["N"])
 def test_figure_5(case):
     problem = references.problem_of(case)
     for run in case.get("runs", []):
@@ -95,7 +95,7 @@ def _weights_of_gamma(problem, gamma):
     return np.outer(u / (u @ u), gamma)
 
 
-@pytest.mark.parametrize("case", references.load("fig6_margins")["cases"], ids=lambda c: c["d"])
+@pytest.mark.parametrize("case", references.load("fig6")["cases"], ids=lambda c: c["d"])
 def test_figure_6(case):
     problem = references.problem_of(case)
     for run in case.get("runs", []):

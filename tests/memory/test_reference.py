@@ -7,7 +7,7 @@ import engram
 import references
 from engram import memory, particles
 
-FIG2 = references.load("fig2_spike")
+FIG2 = references.load("fig2")
 
 
 @pytest.mark.parametrize("run", FIG2["runs"], ids=lambda run: f"eta={run['lr']}")
@@ -26,7 +26,7 @@ def test_figure_2_step_by_step(run):
         w = w + run["lr"] * particles.force(problem, w)
 
 
-FIG6 = [case for case in references.load("fig6_margins")["cases"] if "runs" in case]
+FIG6 = [case for case in references.load("fig6")["cases"] if "runs" in case]
 
 
 @pytest.mark.parametrize("case", FIG6, ids=lambda case: f"d={case['d']}")

@@ -3,6 +3,7 @@
 from engram.capacity._calibration import Calibration as Calibration
 from engram.capacity._calibration import calibration as calibration
 from engram.capacity._calibration import storage_probability as storage_probability
+from engram.capacity._forgetting import forgetting_rate as forgetting_rate
 from engram.capacity._least_error import LeastError as LeastError
 from engram.capacity._least_error import min_error as min_error
 from engram.capacity._max_margin import max_margin as max_margin

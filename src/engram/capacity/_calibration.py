@@ -37,15 +37,20 @@ def calibration(problem: Problem, *, max_programs: int = 5000) -> Calibration:
     """
     best = loss_minimiser(problem)
     least = min_error(problem, max_programs=max_programs)
+    forgotten = forgotten_tokens(problem, best)
+    error = float(problem.probs[forgotten].sum())
+    return Calibration(error - least.error, error, forgotten, best, least)
+
+
+def forgotten_tokens(problem: Problem, best: LossMinimiser) -> np.ndarray:
+    """The tokens that occur and have no positive margin where the loss is least."""
     m = np.array(memory.class_margins(problem, best.weights))
     if best.direction is not None:
         # At infinity the direction decides, class by class; what it leaves at zero the rest decides.
         far = np.asarray(memory.class_margins(problem, best.direction))
         m = np.where(np.abs(far) > 1e-9 * np.abs(far).max(), np.where(far > 0, np.inf, -np.inf), m)
     m[np.arange(len(m)), problem.labels] = np.inf
-    forgotten = np.flatnonzero((m.min(1) <= 0) & (np.asarray(problem.probs) > 0))
-    error = float(problem.probs[forgotten].sum())
-    return Calibration(error - least.error, error, forgotten, best, least)
+    return np.flatnonzero((m.min(1) <= 0) & (np.asarray(problem.probs) > 0))
 
 
 def storage_probability(num_tokens: Any, dim: int) -> Any:

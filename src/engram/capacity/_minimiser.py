@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from engram._types import Weights
 from engram.capacity._constraints import Constraints, constraints, linear_program, unit_rows
@@ -37,28 +36,38 @@ class LossMinimiser(NamedTuple):
 
 
 _MAX_STEPS = 200
+_TRIAL_STEPS = 30  # before a linear program is asked whether there is a minimiser at all
 
 
 def loss_minimiser(problem: Problem) -> LossMinimiser:
     r"""The minimiser of the cross-entropy, by Newton's method, with what certifies it.
 
-    A minimiser exists unless some W has no negative margin and a positive one. A linear program finds all
-    margins that can grow for ever without another's falling; what is left has a minimiser.
+    A minimiser exists unless some W has no negative margin and a positive one. Where Newton's method does
+    not show which, a linear program finds all margins that can grow for ever without another's falling;
+    what is left has a minimiser.
 
     Paper: fig:forgetting, the minimiser whose 0-1 loss enters the excess risk.
     """
-    system = constraints(problem)
-    growing, path = _recession(system.rows)
-    kept = ~growing
-    groups = _split(system, kept, np.asarray(problem.probs))
-    v, grad, decrement, steps = _newton(groups, system.rows.shape[1])
-    exists = bool(kept.all())
+    system, p = constraints(problem), np.asarray(problem.probs)
+    everything = np.ones(len(system.rows), bool)
+    left = _keep(system, everything, p)
+    found = _newton(left, _TRIAL_STEPS)
+    growing, path = ~everything, np.zeros(system.rows.shape[1])
+    if not _is_minimum(left, found):
+        if _separates(system.rows, found.v):
+            growing = everything
+        else:
+            growing, path = _recession(system.rows)
+        left = _keep(system, ~growing, p)
+        found = _newton(left, _MAX_STEPS)
     direction = None
-    if not exists:
-        direction = max_margin(problem) if not kept.any() else system.weights(path)
+    if growing.any():
+        direction = max_margin(problem) if growing.all() else system.weights(path)
         direction = direction / np.linalg.norm(direction)
-    weights = system.weights(v)
-    return LossMinimiser(exists, weights, _loss(groups, v), direction, grad, decrement, steps)
+    weights, loss = system.weights(found.v), float(left.probs @ _token_losses(left, found.v))
+    grad_norm = float(np.linalg.norm(found.grad))
+    exists = direction is None
+    return LossMinimiser(exists, weights, loss, direction, grad_norm, found.decrement, found.steps)
 
 
 def _recession(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,40 +86,80 @@ def _recession(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found.x[n:] > 0.5, found.x[:n]
 
 
-# The frequency of each token and its margins that are kept.
-Groups = list[tuple[float, np.ndarray]]
+class Kept(NamedTuple):
+    """The margins that are kept, one token's after another's: where each begins, how many, how frequent."""
+
+    rows: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+    probs: np.ndarray
 
 
-def _split(system: Constraints, kept: np.ndarray, p: np.ndarray) -> Groups:
-    tokens = np.unique(system.tokens[kept])
-    return [(float(p[x]), system.rows[kept & (system.tokens == x)]) for x in tokens]
+def _keep(system: Constraints, kept: np.ndarray, p: np.ndarray) -> Kept:
+    tokens, starts, counts = np.unique(system.tokens[kept], return_index=True, return_counts=True)
+    return Kept(system.rows[kept], starts, counts, p[tokens])
 
 
-def _loss(groups: Groups, v: np.ndarray) -> float:
-    return float(sum(p * np.logaddexp(0.0, logsumexp(-R @ v)) for p, R in groups))
+def _token_losses(kept: Kept, v: np.ndarray) -> np.ndarray:
+    return np.logaddexp(0.0, np.logaddexp.reduceat(-kept.rows @ v, kept.starts))
 
 
-def _newton(groups: Groups, n: int) -> tuple[np.ndarray, float, float, int]:
-    """Damped Newton on the kept margins; the pseudo-inverse gives the minimiser of smallest norm."""
-    v = np.zeros(n)
-    grad, decrement, steps = np.zeros(n), 0.0, 0
-    while steps < _MAX_STEPS:
+class Newton(NamedTuple):
+    """Where Newton's method stands: v, the gradient, the Hessian and the decrement before the last step."""
+
+    v: np.ndarray
+    grad: np.ndarray
+    hessian: np.ndarray
+    decrement: float
+    steps: int
+
+
+def _newton(kept: Kept, max_steps: int) -> Newton:
+    """Damped Newton on the kept margins; the pseudo-inverse gives the minimiser of smallest norm.
+
+    A trial, of fewer steps than the most, also ends where all margins are positive: the rest is known.
+    """
+    R, p, n = kept.rows, kept.probs, kept.rows.shape[1]
+    v, grad, H = np.zeros(n), np.zeros(n), np.zeros((n, n))
+    ell, decrement, steps = _token_losses(kept, v), 0.0, 0
+    while steps < max_steps:
         steps += 1
-        grad, H = np.zeros(n), np.zeros((n, n))
-        for p, R in groups:
-            scores = np.append(0.0, -R @ v)
-            q = np.exp(scores - logsumexp(scores))[1:]
-            pull = q @ R
-            grad -= p * pull
-            H += p * ((R.T * q) @ R - np.outer(pull, pull))
+        q = np.exp(-R @ v - np.repeat(ell, kept.counts))
+        pull = np.add.reduceat(q[:, None] * R, kept.starts)
+        grad = -p @ pull
+        H = (R.T * (np.repeat(p, kept.counts) * q)) @ R - (pull.T * p) @ pull
         move = -np.linalg.pinv(H, rcond=1e-13, hermitian=True) @ grad
         decrement = float(np.sqrt(max(-grad @ move, 0.0)))
         if decrement < 1e-14:
             break
-        size, now = 1.0, _loss(groups, v)
-        while _loss(groups, v + size * move) > now + 1e-15 * abs(now) and size > 1e-12:
+        size, now = 1.0, p @ ell
+        while (
+            p @ (ell := _token_losses(kept, v + size * move)) > now + 1e-15 * now and size > 1e-12
+        ):
             size /= 2
         v = v + size * move
         if np.abs(size * move).max() <= 1e-15 * max(1.0, np.abs(v).max()):
             break
-    return v, float(np.linalg.norm(grad)), decrement, steps
+        if max_steps < _MAX_STEPS and _separates(R, v):
+            break
+    return Newton(v, grad, H, decrement, steps)
+
+
+def _separates(rows: np.ndarray, v: np.ndarray) -> bool:
+    """Whether all margins of v are positive, well above what a linear program takes for zero."""
+    return bool((rows @ v > 1e-6 * np.linalg.norm(rows, axis=1) * np.linalg.norm(v)).all())
+
+
+def _is_minimum(kept: Kept, found: Newton) -> bool:
+    r"""Whether Newton's method ended beside a minimiser, and not on its way to infinity.
+
+    Along any line $|f^{(3)}| \le L f^{(2)}$, L being the largest gap between two rows of a token, so that the
+    slope rises by at least $\lambda / L$, $\lambda$ the least eigenvalue of the Hessian; a minimiser exists
+    if the decrement is below $\sqrt\lambda / L$ (Bach 2010, Proposition 2).
+    """
+    values = np.linalg.eigvalsh(found.hessian)
+    least, most = values.min(initial=np.inf), values.max(initial=0.0)
+    gap = 2 * np.linalg.norm(kept.rows, axis=1).max(initial=0.0)
+    # An eigenvalue that is rounding beside the largest shows nothing.
+    sure = least > 1e-10 * most and 2 * gap * found.decrement < np.sqrt(least)
+    return bool(found.steps < _TRIAL_STEPS and sure)

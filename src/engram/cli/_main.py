@@ -52,7 +52,7 @@ def reproduce(
 
 @app.command()
 def simulate(
-    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml]", help="A TOML spec; options override it.")] = None,
+    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml | RUN.nc]", help="A TOML spec, or a .nc written before, to be run again; options override it.")] = None,
     tokens: Annotated[str | None, typer.Option(help="two, orthonormal, one_hot, sphere, gaussian or file.", rich_help_panel="Problem")] = None,
     correlation: Annotated[float | None, typer.Option(help="Of two tokens' embeddings.", rich_help_panel="Problem")] = None,
     p1: Annotated[float | None, typer.Option(help="Frequency of the first of two tokens.", rich_help_panel="Problem")] = None,
@@ -84,6 +84,9 @@ def simulate(
 
     Without a spec or options: two tokens of correlation 0.95, p1 = 0.75, descent at learning rate 10
     for 34 steps, the loss spike of the paper's Figure 2.
+
+    A .nc that `simulate` or `reproduce` wrote is run again from its own attributes, and compared bit
+    for bit: exit code 1 if something differs. Options change all but its problem; then nothing is compared.
     """
     from engram.cli import _simulate
 

@@ -1,6 +1,8 @@
-"""`engram simulate`: a spec or options in, a dataset and a picture out."""
+"""`engram simulate`: a spec, options or an earlier run in, a dataset and a picture out."""
 
 import json
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from engram._progress import progress_bar
 
 def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, plot: Path | None):
     """Run, print what happened, write what was asked for; Ctrl-C keeps what was recorded."""
-    from engram.simulation import Interrupted
-    from engram.specs import build_problem, read_spec, read_toml, simulate_spec
+    from engram.specs import build_problem, read_spec, read_toml, write_spec
 
+    if spec_path is not None and spec_path.suffix == ".nc":
+        _again(spec_path, tables, out, plot)
+        return
     source = "the options" if spec_path is None else str(spec_path)
     merged = {} if spec_path is None else read_toml(spec_path)
     for table, values in tables.items():
@@ -27,27 +31,146 @@ def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, p
         given |= values
     spec = read_spec(merged, source)
     _check_targets(out, plot)
-    if plot is not None and _is_planar(build_problem(spec.problem)):
-        names = [*dict.fromkeys([*spec.run.record, "weights"])]
-        spec = spec.model_copy(update={"run": spec.run.model_copy(update={"record": names})})
+    problem = build_problem(spec.problem)
+    if plot is not None:
+        spec = _with_weights(spec, problem)
+    _run(spec, problem, write_spec(spec), out, plot)
+
+
+def _again(path: Path, tables: dict[str, Any], out: Path | None, plot: Path | None) -> None:
+    """Run a file again from its own attributes, or something else on its problem."""
+    from engram.specs import problem_of, read_netcdf, spec_of, write_spec
+
+    old = read_netcdf(path)
+    if "figure" in old.attrs:
+        _figure_again(path, old, tables, out, plot)
+        return
+    if "spec" not in old.attrs:
+        raise InputError(_is_no_run(path, old))
+    # A seed is also one of the start and the noise, which may change; the problem may not.
+    if named := _options(field for field in tables.get("problem", {}) if field != "seed"):
+        raise InputError(
+            f"`{named[0]}` cannot change the problem of {path}, which is stored as it was. Leave it "
+            "out, or describe the problem and the dynamics by options, without the file."
+        )
+    problem = problem_of(old, path)
+    changed = {table: tables[table] for table in ("dynamics", "run") if table in tables}
+    spec = spec_of(old, path, changed)
+    _check_targets(out, plot)
+    if not changed:
+        _run(spec, problem, old.attrs["spec"], out, plot, (path, old))
+        return
+    if plot is not None:
+        spec = _with_weights(spec, problem)
+    _run(spec, problem, write_spec(spec), out, plot)
+
+
+def _figure_again(
+    path: Path, old: Any, tables: dict[str, Any], out: Path | None, plot: Path | None
+) -> None:
+    """Compute the data of a figure again."""
+    from engram.figures import compute_again
+
+    figure = old.attrs["figure"]
+    named = _options(field for table in tables.values() for field in table)
+    if named or plot is not None:
+        raise InputError(
+            f"`{[*named, '--plot'][0]}` does not go with {path}, the data of {figure}. Leave it out; "
+            f"`engram reproduce {figure}` draws it."
+        )
+    _check_targets(out, None)
+    with progress_bar(str(figure)) as tell:
+        new = compute_again(path, tell)
+    same = _is_same(path, old, new)
+    if out is not None:
+        _write(new, out)
+    if not same:
+        sys.exit(1)
+
+
+_TYPED = {"family": "tokens", "path": "problem-file", "kind": "dynamics"}
+
+
+def _options(fields: Iterable[str]) -> list[str]:
+    """The options, as they are typed, that fill these fields of a spec."""
+    fields = dict.fromkeys(fields)
+    if "path" in fields:  # then the family comes with it
+        fields.pop("family", None)
+    return ["--" + _TYPED.get(field, field).replace("_", "-") for field in fields]
+
+
+def _is_no_run(path: Path, data: Any) -> str:
+    if {"inputs", "outputs", "probs", "targets"} <= set(data.variables):
+        return f"{path} holds a problem and no run. Give it as `--problem-file {path}`."
+    return (
+        f"{path} holds no run: it has no attribute `spec` and no `figure`. Give a file that "
+        "`engram simulate ... --out FILE.nc` or `engram reproduce` wrote."
+    )
+
+
+def _with_weights(spec: Any, problem: Any) -> Any:
+    """The same with the weights on record, if a picture can show their plane."""
+    if problem.dim != 2 or problem.num_outputs != 2:
+        return spec
+    names = [*dict.fromkeys([*spec.run.record, "weights"])]
+    return spec.model_copy(update={"run": spec.run.model_copy(update={"record": names})})
+
+
+def _run(
+    spec: Any,
+    problem: Any,
+    source: str,
+    out: Path | None,
+    plot: Path | None,
+    before: tuple[Path, Any] | None = None,
+) -> None:
+    """Run a spec on a problem; `before` is a file with what should come out, and its content."""
+    from engram.simulation import Interrupted
+    from engram.specs import simulate_spec, with_source
+
     interrupted = False
     try:
         with progress_bar(f"{spec.dynamics.kind} on {spec.problem.family}") as tell:
-            run = simulate_spec(spec, tell)
+            run = simulate_spec(spec, tell, problem=problem)
     except Interrupted as stop:
         run, interrupted = stop.partial, True
-    run.attrs["spec"] = spec.model_dump_json(exclude_none=True)
+    run = with_source(run, problem, source)
     _report(run)
+    same = before is None or interrupted or _is_same(*before, run)
     if out is not None:
-        _write(run, build_problem(spec.problem), out)
+        _write(run, out)
     if plot is not None and len(run["time"]):
-        _draw(run, spec, plot)
+        _draw(run, problem, spec, plot)
     if interrupted:
         if out is None:
             Console(stderr=True).print(
                 "interrupted; nothing was asked to be written (--out FILE.nc)"
             )
         raise KeyboardInterrupt
+    if not same:
+        sys.exit(1)
+
+
+def _is_same(path: Path, old: Any, new: Any) -> bool:
+    """Compare with what a file held, and say so in one line."""
+    import engram
+    from engram.specs import common_part, differences
+
+    notes = []
+    if old.attrs.get("status") == "interrupted":
+        old, new = common_part(old, new)
+        notes.append("which was interrupted, as far as it goes")
+    if (version := old.attrs.get("engram", engram.__version__)) != engram.__version__:
+        notes.append(f"written by engram {version}, this is {engram.__version__}")
+    name = f"{path} ({'; '.join(notes)})" if notes else str(path)
+    found = differences(old, new)
+    line = (
+        f"not the same as {name}: {', '.join(found)}"
+        if found
+        else f"the same as {name}, bit for bit"
+    )
+    Console().print(line, soft_wrap=True, markup=False, highlight=False)
+    return not found
 
 
 def _check_targets(out: Path | None, plot: Path | None) -> None:
@@ -61,10 +184,6 @@ def _check_targets(out: Path | None, plot: Path | None) -> None:
                     f"`{name}` must end in {' or '.join(endings)}, got {path}. Rename it."
                 )
             check_folder(name, path.parent)
-
-
-def _is_planar(problem: Any) -> bool:
-    return problem.dim == 2 and problem.num_outputs == 2
 
 
 def _report(run: Any) -> None:
@@ -111,28 +230,22 @@ def _spikes(run: Any, along: str) -> str:
     )
 
 
-def _write(run: Any, problem: Any, out: Path) -> None:
-    full = run.assign(
-        problem_inputs=(("token", "component"), problem.inputs),
-        problem_outputs=(("class", "component"), problem.outputs),
-        problem_targets=(("token", "class") if problem.is_noisy else ("token",), problem.targets),
-    )
+def _write(data: Any, out: Path) -> None:
     with written_whole(out) as path:
-        full.to_netcdf(path, engine="h5netcdf")
+        data.to_netcdf(path, engine="h5netcdf")
     Console().print(f"written: {out}", soft_wrap=True)
 
 
-def _draw(run: Any, spec: Any, plot: Path) -> None:
+def _draw(run: Any, problem: Any, spec: Any, plot: Path) -> None:
     import matplotlib
 
     matplotlib.use("agg")
     from engram.figures.run_picture import draw_run
-    from engram.specs import build_problem
 
     settings = json.loads(spec.dynamics.model_dump_json(exclude_defaults=True))
     text = ", ".join(f"{key} = {value}" for key, value in settings.items() if key != "kind")
     title = f"{spec.dynamics.kind} on {spec.problem.family}" + (f": {text}" if text else "")
-    figure = draw_run(run, build_problem(spec.problem), title)
+    figure = draw_run(run, problem, title)
     with written_whole(plot) as path:
         figure.savefig(path, dpi=200)
     Console().print(f"written: {plot}", soft_wrap=True)

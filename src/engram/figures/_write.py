@@ -1,24 +1,105 @@
-"""Write a figure's picture and its data, each whole or not at all."""
+"""Make a figure: compute, compare, draw, and write each file whole or not at all."""
 
+import dataclasses
+import importlib
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import xarray as xr
+
+from engram._checks import InputError
 from engram._files import written_whole
-from engram.figures import loss_spikes
+from engram.figures._comparison import Comparison
+from engram.figures._labels import settings_from
 
-FIGURES = {"fig2": loss_spikes}
+_HOMES = {
+    "fig1": "fig1_level_lines",
+    "fig2": "fig2_loss_spikes",
+    "fig3": "fig3_steps_to_accuracy",
+    "fig4": "fig4_forgetting",
+    "fig5": "fig5_sharpness",
+    "fig6": "fig6_margins",
+}
+FIGURES = tuple(_HOMES)
+SCALES = ("quick", "paper")
 
 
-def write_figure(name: str, out: Path) -> list[str]:
-    """Compute and draw a figure into `out`; return what it shows, in words and numbers."""
-    import matplotlib
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A figure that was made: what it shows, how it compares, where it is."""
 
-    matplotlib.use("agg")
-    module = FIGURES[name]
-    data = module.compute(module.Settings())
-    figure = module.draw(data)
-    for suffix in (".png", ".pdf"):
-        with written_whole(out / f"{name}{suffix}") as path:
-            figure.savefig(path, dpi=200)
-    with written_whole(out / f"{name}.nc") as path:
-        data.to_netcdf(path, engine="h5netcdf")
-    return module.findings(data)
+    name: str
+    title: str
+    caption: str
+    settings: dict[str, Any]
+    findings: list[str]
+    comparisons: list[Comparison]
+    files: list[Path]
+    seconds: float
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether every value that has a reference is within its tolerance."""
+        return all(row.is_ok for row in self.comparisons)
+
+
+def module_of(name: str) -> Any:
+    """The module of a figure: its settings, `compute`, `compare`, `findings` and `draw`."""
+    if name not in _HOMES:
+        raise InputError(
+            f"FIGURE must be one of {', '.join(FIGURES)}, got {name!r}. Pick from those."
+        )
+    return importlib.import_module(f"engram.figures.{_HOMES[name]}")
+
+
+def write_figure(
+    name: str, out: Path, scale: str = "quick", tell: Callable[[int, int], None] | None = None
+) -> Made:
+    """Compute and draw a figure into `out` as .png, .pdf and .nc; nothing found there is used."""
+    began = time.perf_counter()
+    module = module_of(name)
+    settings = module.SCALES[scale]
+    data = module.compute(settings, tell)
+    picture = module.draw(data)
+    files = [out / f"{name}{suffix}" for suffix in (".nc", ".pdf", ".png")]
+    write_data(data, files[0])
+    for path in files[1:]:
+        with written_whole(path) as partial:
+            # No date inside: the same figure is the same file.
+            date = {"CreationDate": None} if path.suffix == ".pdf" else {}
+            picture.savefig(partial, dpi=200, metadata=date)
+    return Made(
+        name,
+        module.TITLE,
+        module.CAPTION,
+        dataclasses.asdict(settings),
+        module.findings(data),
+        module.compare(data),
+        files,
+        time.perf_counter() - began,
+    )
+
+
+def write_data(data: xr.Dataset, path: Path) -> None:
+    """Write a dataset as NetCDF-4, whole or not at all."""
+    with written_whole(path) as partial:
+        data.to_netcdf(partial, engine="h5netcdf")
+
+
+def compute_again(path: Path, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
+    """Compute a figure's data once more, from the attributes of a file that `write_figure` wrote."""
+    with xr.open_dataset(path, engine="h5netcdf") as before:
+        name, text = before.attrs.get("figure"), before.attrs.get("settings")
+    if name not in _HOMES or not isinstance(text, str):
+        raise InputError(f"{path} is not the data of a figure: its attributes do not name one.")
+    module = module_of(name)
+    try:
+        settings = settings_from(text, module.Settings)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} has settings that {name} does not take ({error}). Make it anew with "
+            f"`engram reproduce {name}`."
+        ) from None
+    return module.compute(settings, tell)

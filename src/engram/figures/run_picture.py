@@ -1,17 +1,16 @@
 """A picture of one run: loss and error, margins, and the plane of the weights when it is exact."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import SymmetricalLogLocator
 
-from engram import memory
+from engram import plotting
+from engram.figures._plane import plane_of, shade
+from engram.planes import memory_plane
+from engram.plotting import COLOURS
 from engram.problem import Problem
-
-# Okabe and Ito's palette: distinct also for colour-blind readers.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000"]
 
 
 def draw_run(run: xr.Dataset, problem: Problem, title: str) -> Figure:
@@ -19,10 +18,10 @@ def draw_run(run: xr.Dataset, problem: Problem, title: str) -> Figure:
     along = "step" if "step" in run.dims else "time"
     panels = [name for name in ("loss", "margins") if name in run]
     plane = "weights" in run and problem.dim == 2 and problem.num_outputs == 2
+    plane = plane and not problem.is_noisy and bool(np.ptp(problem.outputs, axis=0).any())
     count = max(1, len(panels) + plane)
-    figure, axes = plt.subplots(
-        1, count, figsize=(3.6 * count, 3.1), layout="constrained", squeeze=False
-    )
+    figure = plotting.new_figure(3.6 * count, 3.1)
+    axes = figure.subplots(1, count, squeeze=False)
     for place, name in zip(axes[0], panels, strict=False):
         (_draw_loss if name == "loss" else _draw_margins)(place, run, along)
         place.set_xlabel("step $t$" if along == "step" else "time $t$")
@@ -83,23 +82,17 @@ def _draw_margins(axes: Axes, run: xr.Dataset, along: str) -> None:
 
 def _draw_plane(axes: Axes, run: xr.Dataset, problem: Problem) -> None:
     r"""The loss as a function of $\gamma = W^\top (u_1 - u_2)$, which is all that it depends on."""
-    u = np.asarray(problem.outputs[0] - problem.outputs[1])
-    path = np.einsum("i,tij->tj", u, run.weights.values)
+    path, _ = memory_plane(problem).coordinates(problem, run.weights.values)
+    path = path[np.isfinite(path).all(axis=1)]
     low, high = path.min(axis=0), path.max(axis=0)
-    margin = 0.15 * np.maximum(high - low, 1.0)
-    x, y = (np.linspace(a, b, 80) for a, b in zip(low - margin, high + margin, strict=True))
-    grid = np.stack(np.meshgrid(x, y), axis=-1)
-    loss = np.array([[_plane_loss(problem, u, g) for g in row] for row in grid])
-    levels = np.geomspace(max(loss.min(), 1e-3), loss.max(), 14)
-    axes.contour(x, y, loss, levels=levels, cmap="viridis", linewidths=0.8)
+    room = 0.15 * np.maximum(high - low, 1.0)
+    first, second = (
+        (float(a), float(b), 120) for a, b in zip(low - room, high + room, strict=True)
+    )
+    here = plane_of(problem, first, second, ("loss",))
+    shade(axes, here)
+    plotting.draw_levels(axes, here.gamma_1, here.gamma_2, here.plane_loss, label=False)
     axes.plot(*path.T, ".-", color=COLOURS[1], ms=3, lw=0.9)
     axes.plot(*path[0], "o", color="black", ms=5)
     axes.annotate("start", path[0], (4, 4), textcoords="offset points", fontsize=7)
-    axes.set(
-        xlabel=r"$\gamma_1$", ylabel=r"$\gamma_2$", title=r"$L$ over $\gamma = W^\top(u_1 - u_2)$"
-    )
-    axes.title.set_fontsize(8)
-
-
-def _plane_loss(problem: Problem, u: np.ndarray, gamma: np.ndarray) -> float:
-    return float(memory.loss(problem, np.outer(u / (u @ u), gamma)))
+    axes.set_title(r"$L$ over $\gamma = W^\top(u_1 - u_2)$; blue: recalled", fontsize=8)

@@ -54,16 +54,17 @@ class Plane(NamedTuple):
 def memory_plane(problem: Problem) -> Plane:
     r"""The plane of a memory with d = M = 2, in which nothing is hidden.
 
-    Its coordinates are $\gamma_i = (u_2 - u_1)^\top W f_i$ in the canonical basis.
+    Its coordinates are $\gamma_i = (u_1 - u_2)^\top W f_i$ in the canonical basis, so that a token of
+    the first class is right where $\langle \gamma, e_x \rangle > 0$.
 
-    Paper: eq:fig-cor.
+    Paper: eq:fig-cor, with the sign that its pictures and eq:two-input use; printed is the opposite one.
     """
     if problem.dim != 2 or problem.num_outputs != 2:
         raise InputError(
             f"`problem` must have d = M = 2 for this plane, got d = {problem.dim} and "
             f"M = {problem.num_outputs}. Use `plane_through`, `principal_plane` or `curvature_plane`."
         )
-    u = problem.outputs[1] - problem.outputs[0]
+    u = problem.outputs[0] - problem.outputs[1]
     if not u @ u > 0:
         raise InputError("`problem` must have two distinct outputs. With equal ones nothing moves.")
     first, second = (np.outer(u / (u @ u), f) for f in np.eye(2))

@@ -20,8 +20,8 @@ def error_regions(problem: Problem) -> xr.Dataset:
     Paper: fig:level, fig:forgetting.
     """
     memory_plane(problem)  # says so if this is not such a problem
-    # Margins in the plane: a token of class 2 wants γ · e > 0, one of class 1 the opposite.
-    z = (2.0 * np.asarray(problem.labels) - 1.0)[:, None] * problem.inputs
+    # Margins in the plane: a token of class 1 wants γ · e > 0, one of class 2 the opposite.
+    z = (1.0 - 2.0 * np.asarray(problem.labels))[:, None] * problem.inputs
     turns = np.unique(turning_angles(z[np.abs(z).sum(1) > 0])[1])
     if len(turns):
         apart = np.append(True, np.diff(turns) > SAME_ANGLE)

@@ -9,3 +9,10 @@ from engram.specs._models import RunSpec as RunSpec
 from engram.specs._models import SimulationSpec as SimulationSpec
 from engram.specs._models import read_spec as read_spec
 from engram.specs._models import read_toml as read_toml
+from engram.specs._models import write_spec as write_spec
+from engram.specs._same import common_part as common_part
+from engram.specs._same import differences as differences
+from engram.specs._stored import problem_of as problem_of
+from engram.specs._stored import read_netcdf as read_netcdf
+from engram.specs._stored import spec_of as spec_of
+from engram.specs._stored import with_source as with_source

@@ -17,7 +17,7 @@ from engram.specs._models import DynamicsSpec, ProblemSpec, SimulationSpec
 def build_problem(spec: ProblemSpec) -> Problem:
     """The problem that a spec describes."""
     if spec.family == "file":
-        return Problem.load(Path(str(spec.path)))
+        return _in_rows(Problem.load(Path(str(spec.path))))
     if spec.family == "two":
         options: Any = {} if spec.dim is None else {"dim": spec.dim}
         return P.two_tokens(_known(spec.correlation), _known(spec.p1), **options)
@@ -29,6 +29,12 @@ def build_problem(spec: ProblemSpec) -> Problem:
         return P.orthonormal(*sizes, dim=spec.dim, **laws, key=spec.seed)
     family = P.on_sphere if spec.family == "sphere" else P.gaussian
     return family(spec.seed, *sizes, _known(spec.dim), **laws)
+
+
+def _in_rows(problem: Problem) -> Problem:
+    """The same numbers, row by row in memory: products may round otherwise when they lie otherwise."""
+    arrays = (problem.inputs, problem.outputs, problem.probs, problem.targets)
+    return Problem(*map(np.ascontiguousarray, arrays))
 
 
 def build_dynamics(spec: DynamicsSpec) -> D.AbstractDynamics:
@@ -63,10 +69,13 @@ def build_dynamics(spec: DynamicsSpec) -> D.AbstractDynamics:
 
 
 def simulate_spec(
-    spec: SimulationSpec, progress: Callable[[int, int], None] | None = None
+    spec: SimulationSpec,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    problem: Problem | None = None,
 ) -> xr.Dataset:
-    """Run what a spec describes; the dataset carries the spec, so that it can be run again."""
-    problem = build_problem(spec.problem)
+    """Run what a spec describes, on its own problem or on one that was built or stored before."""
+    problem = build_problem(spec.problem) if problem is None else problem
     run = spec.run
     start = None
     if run.start_scale:

@@ -46,8 +46,19 @@ _KIND_NEEDS = {
 }
 
 
+def fields_of_family(family: str) -> set[str]:
+    """What may be said of a problem of this family."""
+    return _FAMILY_TAKES.get(family, set()) | {"family", "seed"}
+
+
+def fields_of_kind(kind: str) -> set[str]:
+    """What may be said of a dynamics of this kind."""
+    return _KIND_TAKES.get(kind, _PRACTICAL) | {"kind"}
+
+
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # "constants": JSON would otherwise have null for an infinite bound.
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
 
 class ProblemSpec(_Strict):
@@ -68,7 +79,7 @@ class ProblemSpec(_Strict):
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> "ProblemSpec":
         _require(self, _FAMILY_NEEDS[self.family], f"family {self.family!r}")
-        _refuse(self, _FAMILY_TAKES[self.family] | {"family", "seed"}, f"family {self.family!r}")
+        _refuse(self, fields_of_family(self.family), f"family {self.family!r}")
         return self
 
 
@@ -95,7 +106,7 @@ class DynamicsSpec(_Strict):
     def _has_what_it_needs(self) -> "DynamicsSpec":
         needs = _KIND_NEEDS.get(self.kind, ("learning_rate", "steps"))
         _require(self, needs, f"kind {self.kind!r}")
-        _refuse(self, _KIND_TAKES.get(self.kind, _PRACTICAL) | {"kind"}, f"kind {self.kind!r}")
+        _refuse(self, fields_of_kind(self.kind), f"kind {self.kind!r}")
         if self.kind == "sgf" and self.noise_scale is None:
             _require(self, ("learning_rate", "batch_size"), "kind 'sgf' without noise_scale")
         return self
@@ -161,6 +172,16 @@ def read_spec(tables: dict[str, Any], source: str) -> SimulationSpec:
         faults = list(dict.fromkeys(faults))
     plural = "s" if len(faults) > 1 else ""
     raise InputError(f"{source} has {len(faults)} fault{plural}:\n  " + "\n  ".join(faults))
+
+
+def write_spec(spec: SimulationSpec) -> str:
+    """A spec as JSON that `read_spec` takes: each field that its choices use, defaults included."""
+    used = {
+        "problem": fields_of_family(spec.problem.family),
+        "dynamics": fields_of_kind(spec.dynamics.kind),
+        "run": True,
+    }
+    return spec.model_dump_json(include=used, exclude_none=True)
 
 
 def _missing(tables: dict[str, Any]) -> list[str]:

@@ -1,0 +1,95 @@
+"""Names, symbols and units of what figures write, and the attributes that let them be made again."""
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+import xarray as xr
+
+import engram
+
+_DIMS = ("case", "component", "sector", "second", "first", "record")
+# name: (meaning, symbol, unit)
+_ABOUT = {
+    "correlation": ("correlation of the two input embeddings", "alpha", "1"),
+    "half_width": ("half the width of the plane shown", "", "1"),
+    "learning_rate": ("learning rate", "eta", "1"),
+    "step": ("updates made", "t", "updates"),
+    "log_odds": ("class imbalance", "log(p_1/p_2)", "nat"),
+    "p1": ("frequency of the first token", "p_1", "1"),
+    "fine_correlation": ("correlation, fine grid", "alpha", "1"),
+    "fine_log_odds": ("class imbalance, fine grid", "log(p_1/p_2)", "nat"),
+    "fine_learning_rate": ("learning rate, fine grid", "eta", "1"),
+    "token": ("input token, from zero", "x", "1"),
+    "seed": ("seed of the authors' draw of the embeddings", "", "1"),
+    "draw": ("seed of our draw of the embeddings", "", "1"),
+    "num_tokens": ("number of tokens", "N", "1"),
+    "dim": ("dimension of the embeddings", "d", "1"),
+    "gamma_1": ("first coordinate of the plane", "gamma_1 = (u_1 - u_2)^T W f_1", "1"),
+    "gamma_2": ("second coordinate of the plane", "gamma_2 = (u_1 - u_2)^T W f_2", "1"),
+    "loss": ("cross-entropy", "L(W)", "nat"),
+    "error": ("0-1 loss", "L_01(W)", "1"),
+    "sharpness": ("largest eigenvalue of the Hessian", "lambda_max", "1"),
+    "margins": ("margin of each token", "m_t(x)", "1"),
+    "gamma": ("trajectory in the plane", "gamma_i = (u_1 - u_2)^T W_t f_i", "1"),
+    "weights": ("memory", "W_t", "1"),
+    "sector_begin": ("where a sector of constant 0-1 loss begins", "", "rad"),
+    "sector_end": ("where it ends", "", "rad"),
+    "sector_error": ("0-1 loss in the sector", "L_01", "1"),
+    "first_perfect": ("first step without error; NaN if not reached", "t", "updates"),
+    "perfect_from": ("step from which there is no error any more; NaN if none", "t", "updates"),
+    "excess_risk": ("0-1 loss at the loss's minimiser less the least", "E", "1"),
+    "error_at_minimiser": ("0-1 loss where the loss is least", "", "1"),
+    "least_error": ("least 0-1 loss of any memory", "", "1"),
+    "is_separable": ("whether some memory makes no error", "", "1"),
+    "minimiser": ("where the loss is least; NaN if at infinity", "gamma*", "1"),
+    "least_loss": ("infimum of the loss", "L*", "nat"),
+    "direction": ("max-margin direction, where the loss is least at infinity; else NaN", "", "1"),
+    "best_direction": ("direction of least 0-1 loss", "", "1"),
+    "forgotten": ("whether the minimiser forgets the token", "", "1"),
+    "inputs": ("input embeddings, NaN beyond the last token", "e_x", "1"),
+    "outputs": ("output embeddings", "u_y", "1"),
+    "probs": ("token frequencies", "p(x)", "1"),
+    "targets": ("class to recall", "f*(x)", "1"),
+    "exponent": ("exponent of Zipf's law", "p(x) ~ x^-a", "1"),
+    "setting": ("which random problems", "", "1"),
+    "forgetting_rate": ("share of draws that forget the likeliest token", "", "1"),
+    "forgetting_low": ("lower end of its 95 % interval", "", "1"),
+    "forgetting_high": ("upper end of its 95 % interval", "", "1"),
+    "final_loss": ("loss after the last step", "L(W_T)", "nat"),
+    "final_error": ("0-1 loss after the last step", "L_01(W_T)", "1"),
+    "sharpness_at_zero": ("sharpness at W = 0", "", "1"),
+    "sharpness_at_minimiser": ("sharpness where the loss is least; NaN if at infinity", "H*", "1"),
+}  # fmt: skip
+
+
+def labelled(data: Any, figure: str, title: str, settings: Any) -> xr.Dataset:
+    """Say what each variable is; what is not in the table above is an error, not an unnamed number."""
+    data = data.copy()
+    for name in (*data.data_vars, *data.coords):
+        stem = re.sub("^((drawn|sgd|plane)_)+|_over_.*", "", str(name))
+        if stem in _DIMS:
+            continue
+        meaning, symbol, unit = _ABOUT[stem]
+        data[name].attrs = {"long_name": meaning, "units": unit}
+        if symbol:
+            data[name].attrs["symbol"] = symbol
+    data.attrs = {
+        "figure": figure,
+        "title": title,
+        "settings": json.dumps(dataclasses.asdict(settings)),
+        "engram": engram.__version__,
+    }
+    return data
+
+
+def settings_from(text: str, kind: Any) -> Any:
+    """The settings that `labelled` wrote."""
+    given = json.loads(text)
+    frozen = {name: _as_tuple(value) for name, value in given.items()}
+    return kind(**frozen)
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value

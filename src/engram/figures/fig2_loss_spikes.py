@@ -1,0 +1,139 @@
+"""Figure 2: two correlated tokens, where a large learning rate spikes and still wins."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from engram import plotting
+from engram.dynamics import GradientDescent
+from engram.figures._comparison import Comparison, compared, counted
+from engram.figures._labels import labelled
+from engram.figures._plane import path_of, plane_of, shade
+from engram.figures._reference import reference
+from engram.problem import two_tokens
+from engram.simulation import simulate
+
+TITLE = "Loss spikes: two correlated tokens, two learning rates (fig:translate)"
+CAPTION = (
+    "Full-batch descent from W = 0 on two tokens of correlation 0.95, with a large and a small learning "
+    "rate: trajectories over the plane of Figure 1, the loss and both margins. What to see: the large rate "
+    "throws the rare token across the wall and back, so that its loss spikes above the start; it reaches "
+    "the wedge without error all the same, and ends far below the small rate, which creeps along the wall."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the paper's Figure 2 uses, with what its text leaves out."""
+
+    correlation: float = 0.95  # of the two input embeddings
+    p1: float = 0.75  # frequency of the first token
+    learning_rates: tuple[float, ...] = (10.0, 1.0)
+    points: int = 35  # the start and 34 updates
+    first: tuple[float, float] = (-1.0, 8.0)  # the plane shown
+    second: tuple[float, float] = (-17.0, 10.0)
+    num: int = 197
+
+
+SCALES = {"quick": Settings(), "paper": Settings(num=589)}
+
+
+def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
+    """Losses, errors, margins and the path along full-batch descent from W = 0, and the plane."""
+    problem = two_tokens(settings.correlation, settings.p1)
+    runs = []
+    for done, rate in enumerate(settings.learning_rates):
+        descent = GradientDescent(rate, settings.points - 1)
+        run = simulate(problem, descent, record=("loss", "error", "margins", "weights"))
+        runs.append(path_of(problem, run))
+        if tell is not None:
+            tell(done + 1, len(settings.learning_rates))
+    along = xr.concat(runs, xr.Variable("learning_rate", list(settings.learning_rates)))
+    axes = ((*settings.first, settings.num), (*settings.second, settings.num))
+    return labelled(along.merge(plane_of(problem, *axes)), "fig2", TITLE, settings)
+
+
+def compare(data: xr.Dataset) -> list[Comparison]:
+    """Every point of both runs, and the events that the text speaks of."""
+    rows = []
+    for run in reference("fig2")["runs"]:
+        here, rate = data.sel(learning_rate=run["lr"]), f"η = {run['lr']:g}"
+        theirs, events = np.asarray(run["loss_f64"]), _events(run["err01_f64"])
+        rows += [
+            compared(f"loss, {rate}", here.loss, theirs),
+            compared(f"0-1 loss, {rate}", here.error, run["err01_f64"], rtol=1e-12),
+            compared(f"margins, {rate}", here.margins, run["margins_f64"]),
+            compared(f"path in the plane, {rate}", here.gamma, run["gamma_f64"]),
+            compared(f"largest loss, {rate}", here.loss.max(), theirs.max()),
+            counted(
+                f"step of the largest loss, {rate}", np.argmax(here.loss.values), theirs.argmax()
+            ),
+            compared(f"last loss, {rate}", here.loss[-1], theirs[-1]),
+        ]
+        rows += [
+            counted(f"{name}, {rate}", ours, events[name])
+            for name, ours in _events(here.error).items()
+        ]
+    return rows
+
+
+def _events(error: Any) -> dict[str, int]:
+    """The first step without error and the first after the last error; the horizon if there is none."""
+    wrong = np.asarray(error) > 0
+    return {
+        "steps before the first without error": int(np.argmin(wrong)) if not wrong.all() else len(wrong),
+        "steps before accuracy is perfect for good": int(np.flatnonzero(wrong)[-1]) + 1,
+    }  # fmt: skip
+
+
+def findings(data: xr.Dataset) -> list[str]:
+    """What the figure shows, measured."""
+    said = []
+    for rate in data.learning_rate.values:
+        loss = data.loss.sel(learning_rate=rate).values
+        first, kept = _events(data.error.sel(learning_rate=rate)).values()
+        accuracy = (
+            f"perfect accuracy first at t = {first}, for good from t = {kept}"
+            if kept < len(loss)
+            else f"perfect accuracy not reached in {len(loss) - 1} steps"
+        )
+        rises = loss.max() > 1.1 * loss[0]
+        peak = f"spikes to {loss.max():.6f} at t = {loss.argmax()}" if rises else "does not spike"
+        said.append(f"η = {rate:g} {peak} and ends at {loss[-1]:.6f}; {accuracy}")
+    last = data.loss.isel(step=-1).values
+    fast, slow = data.learning_rate.values[[last.argmin(), last.argmax()]]
+    said.append(f"η = {fast:g} ends {last.max() / last.min():.1f} times lower than η = {slow:g}")
+    return said
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """The plane with both trajectories, the loss and the margins; one colour per learning rate."""
+    with plotting.style():
+        figure = plotting.new_figure(plotting.WIDE, 2.7)
+        plane, loss, margins = figure.subplots(1, 3)
+        shade(plane, data)
+        plotting.draw_levels(plane, data.gamma_1, data.gamma_2, data.plane_loss, num=9)
+        for rate in data.learning_rate.values:
+            run, label = data.sel(learning_rate=rate), rf"$\eta = {rate:g}$"
+            plotting.draw_path(plane, run.gamma, rate, label=label)
+            look = plotting.rate_style(rate)
+            loss.plot(data.step, run.loss, ms=2.5, label=label, **look)
+            for token, dashes in enumerate(("-", "--")):
+                margins.plot(data.step, run.margins[:, token], dashes, color=look["color"])
+        loss.axhline(np.log(2), color="0.6", lw=0.8, zorder=0)
+        loss.annotate("log 2", (data.sizes["step"] - 1, np.log(2)), (0, 2), ha="right",
+                      textcoords="offset points", color="0.4", fontsize=7)  # fmt: skip
+        loss.set(xlabel="step $t$", ylabel="loss $L(W_t)$", yscale="log", title="Loss")
+        plotting.log_ticks(loss.yaxis)
+        margins.axhline(0, color="0.6", lw=0.8, zorder=0)
+        margins.set(xlabel="step $t$", ylabel="margin $m_t(x)$", title="Margins")
+        plane.set_title("Trajectories on the loss")
+        plane.legend(loc="lower left", frameon=True, framealpha=0.8, edgecolor="none")
+        for token, dashes in enumerate(("-", "--")):
+            margins.plot([], [], dashes, color="0.3", label=f"token {token + 1}")
+        margins.legend(loc="lower right")
+        return figure

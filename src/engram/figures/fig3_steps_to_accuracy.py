@@ -1,0 +1,237 @@
+"""Figure 3: how many steps perfect accuracy takes, over correlation, imbalance and learning rate."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from engram import plotting
+from engram._precision import in_double
+from engram.dynamics import GradientDescent
+from engram.figures._comparison import Comparison, counted
+from engram.figures._labels import labelled
+from engram.figures._reference import reference
+from engram.particles import MarginSystem
+from engram.problem import two_tokens
+
+TITLE = "Steps to perfect accuracy, two tokens (fig:bin-int)"
+CAPTION = (
+    "The first step at which both tokens are recalled, from W = 0, within 1000 recorded points: on the "
+    "paper's grid (top; two slices of its 10 x 10 x 10 cells) and on a fine one (bottom), over the learning "
+    "rate and the correlation (left) or the imbalance log(p₁/p₂) (right). Bright means many steps; hatched "
+    "cells did not reach it; those ringed in white or enclosed in red reached it and lost it again later. What to see: correlation and imbalance cost "
+    "steps, larger learning rates save them in proportion, until oscillation sets in and the level lines fold into "
+    "bands, where one more or one less overshoot decides."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The authors' grid, the two slices drawn of it, and the size of the fine one."""
+
+    log_odds: tuple[float, ...] = tuple(np.logspace(-0.5, 0.5, 10).tolist())
+    correlations: tuple[float, ...] = tuple(np.linspace(0.5, 1.0, 10).tolist())
+    learning_rates: tuple[float, ...] = tuple(np.logspace(-1, 1, 10).tolist())
+    points: int = 1000  # the start and 999 updates
+    log_odds_shown: int = 5  # index of the slice over correlation: p1 = .757
+    correlation_shown: int = 8  # index of the slice over imbalance: alpha = .944
+    fine: int = 160  # points per axis of the fine grid
+
+
+SCALES = {"quick": Settings(), "paper": Settings(fine=800)}
+_CELLS = 4096  # at a time: enough to fill the processor's vectors, few enough to stay in its cache
+
+
+def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
+    """First and last hits of perfect accuracy over the authors' grid and two fine slices."""
+    odds, alphas, rates = map(
+        np.asarray, (settings.log_odds, settings.correlations, settings.learning_rates)
+    )
+    fine_odds = np.geomspace(odds[0], odds[-1], settings.fine)
+    fine_alphas = np.linspace(alphas[0], alphas[-1], settings.fine)
+    fine_rates = np.geomspace(rates[0], rates[-1], settings.fine)
+    grids = {
+        ("log_odds", "correlation", "learning_rate"): (odds, alphas, rates),
+        ("fine_correlation", "fine_learning_rate"): (
+            odds[settings.log_odds_shown], fine_alphas, fine_rates,
+        ),
+        ("fine_log_odds", "fine_learning_rate"): (
+            fine_odds, alphas[settings.correlation_shown], fine_rates,
+        ),
+    }  # fmt: skip
+    cells = [np.meshgrid(*axes, indexing="ij") for axes in grids.values()]
+    flat = [np.concatenate([cell[axis].ravel() for cell in cells]) for axis in range(3)]
+    hits = steps_to_accuracy(flat[1], 1 / (1 + np.exp(-flat[0])), flat[2], settings.points, tell)
+    found: dict[str, Any] = {}
+    begin = 0
+    for dims, cell in zip(grids, cells, strict=True):
+        shape = [size for size in cell[0].shape if size > 1]
+        ending = "" if len(dims) == 3 else f"_over_{dims[0].removeprefix('fine_')}"
+        for name, values in zip(("first_perfect", "perfect_from"), hits, strict=True):
+            found[f"{name}{ending}"] = (dims, values[begin : begin + cell[0].size].reshape(shape))
+        begin += cell[0].size
+    coords = {
+        "log_odds": odds,
+        "correlation": alphas,
+        "learning_rate": rates,
+        "p1": ("log_odds", 1 / (1 + np.exp(-odds))),
+        "fine_log_odds": fine_odds,
+        "fine_correlation": fine_alphas,
+        "fine_learning_rate": fine_rates,
+    }
+    return labelled(xr.Dataset(found, coords), "fig3", TITLE, settings)
+
+
+def steps_to_accuracy(
+    correlation: Any, p1: Any, learning_rate: Any, points: int, tell: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first step without error and the step from which there is none; NaN if not within `points`."""
+    columns = np.stack([np.asarray(v, float) for v in (correlation, p1, learning_rate)])
+    total, hits = columns.shape[1], []
+    for begin in range(0, total, _CELLS):
+        part = columns[:, begin : begin + _CELLS]
+        missing = _CELLS - part.shape[1]  # filled up, so that one program serves all
+        part = np.concatenate([part, np.repeat(part[:, -1:], missing, axis=1)], axis=1)
+        hits.append(np.asarray(_hits(part, points))[:, : _CELLS - missing])
+        if tell is not None:
+            tell(min(begin + _CELLS, total), total)
+    first, last_wrong = np.concatenate(hits, axis=1)
+    kept = last_wrong + 1
+    return np.where(first < 0, np.nan, first), np.where(kept >= points, np.nan, kept)
+
+
+@in_double
+@functools.partial(jax.jit, static_argnames="points")
+def _hits(cells: Any, points: int) -> Any:
+    def one(alpha: Any, p1: Any, rate: Any) -> Any:
+        system, descent = MarginSystem(two_tokens(alpha, p1)), GradientDescent(rate, points - 1)
+
+        def look(t: Any, carry: Any) -> Any:
+            inner, first, last_wrong = carry
+            is_wrong = system.error(descent.state_of(inner)) > 0
+            first = jnp.where((first < 0) & ~is_wrong, t, first)
+            last_wrong = jnp.where(is_wrong, t, last_wrong)
+            return descent.step(system, inner, t, None), first, last_wrong
+
+        begin = descent.init(system, system.start(jnp.zeros((2, 2))))
+        never = jnp.full((), -1, int)
+        return jnp.stack(jax.lax.fori_loop(0, points, look, (begin, never, never))[1:])
+
+    return jax.vmap(one, out_axes=1)(*cells)
+
+
+def compare(data: xr.Dataset) -> list[Comparison]:
+    """The authors' grid cell by cell; they write the horizon less one for "never"."""
+    theirs = reference("fig3")
+    horizon = theirs["steps"]
+    known = data.isel(log_odds=slice(0, len(theirs["ref"])))
+    first = known.first_perfect.fillna(horizon - 1).values.astype(int)
+    last_wrong = known.perfect_from.fillna(horizon).values.astype(int) - 1
+    lost = (data.first_perfect < data.perfect_from.fillna(np.inf)).values
+    return [
+        counted("first step without error", first, theirs["ref"]),
+        counted("last step with an error", last_wrong, theirs["last_imperfect_step_f64"]),
+        counted("cells of 1000 that do not reach it", data.first_perfect.isnull().sum(), theirs["n_never"]),
+        counted("cells of 1000 that lose it again", lost.sum(), theirs["n_leaves_perfect_accuracy_again"]),
+    ]  # fmt: skip
+
+
+def findings(data: xr.Dataset) -> list[str]:
+    """How many cells reach perfect accuracy, how many lose it, and what a larger rate saves."""
+    first, kept = data.first_perfect, data.perfect_from
+    never = first.isnull()
+    lost = int((first < kept.fillna(np.inf)).sum())
+    same = int(never.sel(correlation=1.0, method="nearest").sum())
+    said = [
+        f"{int(never.sum())} of {first.size} cells do not reach perfect accuracy within "
+        f"{_points(data)} points, {same} of them at α = 1, where the tokens are one and the same",
+        f"{lost} cells reach it and lose it again",
+    ]
+    for name in ("correlation", "log_odds"):
+        fine, stays = data[f"first_perfect_over_{name}"], data[f"perfect_from_over_{name}"]
+        share = float(fine.isnull().mean())
+        again = float((fine < stays.fillna(np.inf)).mean())
+        slow, fast = (fine.isel(fine_learning_rate=k) for k in (0, -1))
+        ratio = float((slow / fast).median())
+        said.append(
+            f"fine grid over {name.replace('_', '-')}: {100 * share:.1f} % not reached, "
+            f"{100 * again:.1f} % lost again; η = 10 needs {ratio:.0f} times fewer steps than η = 0.1 (median)"
+        )
+    return said
+
+
+def _points(data: xr.Dataset) -> int:
+    return json.loads(data.attrs["settings"])["points"]
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """The authors' grid above, the fine one below."""
+    settings = json.loads(data.attrs["settings"])
+    odds = data.log_odds.values[settings["log_odds_shown"]]
+    alpha = data.correlation.values[settings["correlation_shown"]]
+    left = rf"$\log(p_1/p_2) = {odds:.3f}$"
+    right = rf"$\alpha = {alpha:.3f}$"
+    with plotting.style():
+        figure = plotting.new_figure(plotting.WIDE, 5.4)
+        grid = figure.subplots(2, 2)
+        whole = data[["first_perfect", "perfect_from"]]
+        panels = [
+            (grid[0, 0], whole.sel(log_odds=odds), "correlation", "learning_rate", f"the paper's grid, {left}"),
+            (grid[0, 1], whole.sel(correlation=alpha), "log_odds", "learning_rate", f"the paper's grid, {right}"),
+            (grid[1, 0], _fine(data, "correlation"), "fine_correlation", "fine_learning_rate", f"fine grid, {left}"),
+            (grid[1, 1], _fine(data, "log_odds"), "fine_log_odds", "fine_learning_rate", f"fine grid, {right}"),
+        ]  # fmt: skip
+        pictures = [_panel(axes, here, across, up) for axes, here, across, up, _ in panels]
+        for axes, *_, title in panels:
+            axes.set_title(title)
+        bar = figure.colorbar(pictures[0], ax=grid, shrink=0.6, pad=0.02)
+        bar.set_label("first step without error")
+        return figure
+
+
+def _fine(data: xr.Dataset, name: str) -> xr.Dataset:
+    return xr.Dataset(
+        {kind: data[f"{kind}_over_{name}"] for kind in ("first_perfect", "perfect_from")}
+    )
+
+
+_SYMBOLS = {"correlation": r"correlation $\alpha$", "log_odds": r"imbalance $\log(p_1/p_2)$"}
+
+
+def _panel(axes: Axes, here: xr.Dataset, across: str, up: str) -> Any:
+    here = here.transpose(up, across)
+    x, y = here[across].values, here[up].values
+    steps = here.first_perfect.values
+    axes.set_facecolor("0.85")
+    axes.patch.set(
+        hatch="////", edgecolor="0.6", linewidth=0
+    )  # what is not painted over is not reached
+    picture = axes.pcolormesh(
+        x, y, np.ma.masked_invalid(np.maximum(steps, 1)), norm=LogNorm(1, 1000), cmap="cividis",
+        shading="nearest", rasterized=True,
+    )  # fmt: skip
+    if len(x) > 20:
+        levels = [2, 5, 10, 20, 50, 100, 200, 500]
+        reached = np.ma.masked_invalid(steps)
+        axes.contour(x, y, reached, levels=levels, colors="white", linewidths=0.4, alpha=0.7)
+    lost = steps < here.perfect_from.fillna(np.inf).values
+    if len(x) <= 20:
+        rows, columns = np.nonzero(lost)
+        axes.plot(x[columns], y[rows], "o", mfc="none", mec="white", ms=4, mew=0.9)
+    elif lost.any():
+        axes.contour(x, y, lost.astype(float), levels=[0.5], colors="#E8543F", linewidths=0.6)
+    axes.set_yscale("log")
+    if "log_odds" in across:
+        axes.set_xscale("log")
+        plotting.log_ticks(axes.xaxis)
+    axes.set(xlabel=_SYMBOLS[across.removeprefix("fine_")], ylabel=r"learning rate $\eta$")
+    return picture

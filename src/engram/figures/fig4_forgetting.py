@@ -1,0 +1,330 @@
+"""Figure 4: more tokens than dimensions, where the loss's minimiser forgets what could be recalled."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from engram import plotting
+from engram.capacity import calibration, forgetting_rate
+from engram.dynamics import StochasticGradientDescent
+from engram.figures._comparison import Comparison, compared, counted
+from engram.figures._labels import labelled
+from engram.figures._plane import path_of, plane_of, shade, stacked
+from engram.figures._reference import case_of, problem_of, reference
+from engram.planes import memory_plane
+from engram.problem import Problem, on_sphere
+from engram.simulation import simulate
+
+TITLE = "Forgetting: the minimiser of the loss is not that of the errors (fig:forgetting)"
+CAPTION = (
+    "More tokens than dimensions: N tokens on the circle, two classes, p(x) ∝ 1/x. Top: the loss's level "
+    "lines over its exact 0-1 regions (blue: all recalled), for four draws of the embeddings; the star is "
+    "the minimiser of the loss (an arrow where it lies at infinity), the dashed ray a direction with the "
+    "fewest errors; ℰ is the excess risk, the 0-1 loss of the former less that of the latter, computed "
+    "exactly. Middle: SGD (η = 0.1, batches of 10, the authors' own draws) on N = 10 tokens with p(x) ∝ 1/x². "
+    "Bottom: how typical this is. What to see: the star sits in a sector with avoidable errors; SGD passes "
+    "through the best sector early on and leaves it again for the minimiser."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The authors' draws, how finely to show them, and how many draws of our own to compare with."""
+
+    seeds: tuple[int, ...] = (39, 81, 7, 9)
+    num: int = 199  # points per axis; 99 k + 1 holds the authors' 100
+    sgd_first: tuple[float, float] = (-1.5, 8.5)
+    sgd_second: tuple[float, float] = (-1.5, 5.5)
+    draws: int = 200  # seeds 0, 1, ... of our own
+    settings: tuple[tuple[int, float], ...] = ((3, 1.0), (30, 1.0), (10, 2.0))  # N, exponent
+    num_tokens: tuple[int, ...] = (3, 5, 10, 20, 40)  # how often the likeliest token is forgotten
+    dims: tuple[int, ...] = (2, 3, 5)
+
+
+SCALES = {"quick": Settings(), "paper": Settings(num=595, draws=2000)}
+
+
+def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
+    """Four landscapes with their exact excess risks, the SGD run, and the same over many seeds."""
+    cases = [case_of("fig4", seed=seed) for seed in settings.seeds]
+    sgd_case = reference("fig4_sgd")["cases"][0]
+    stages = len(cases) + 1 + len(settings.settings) + 1
+    told = iter(range(1, stages + 1))
+    step = lambda: tell(next(told), stages) if tell is not None else None
+    rows = []
+    for case in cases:
+        problem, grid = problem_of(case), case["grid"]
+        first, second = ((*grid[axis][:2], settings.num) for axis in ("x", "y"))
+        rows.append(plane_of(problem, first, second).merge(_exact(problem)))
+        step()
+    found = stacked(rows).assign_coords(seed=("case", list(settings.seeds)))
+    problem = problem_of(sgd_case)
+    axes = ((*settings.sgd_first, settings.num), (*settings.sgd_second, settings.num))
+    sgd = path_of(problem, _descend(problem, sgd_case)).merge(plane_of(problem, *axes))
+    sgd = sgd.merge(_exact(problem)).rename(token="sgd_token", sector="sgd_sector")
+    sgd = sgd.rename({str(name): f"sgd_{name}" for name in sgd.data_vars})
+    sgd = sgd.rename(first="sgd_first", second="sgd_second")
+    step()
+    spread = []
+    for number, exponent in settings.settings:
+        drawn = [on_sphere(k, number, 2, 2, exponent=exponent) for k in range(settings.draws)]
+        spread.append([calibration(problem).excess for problem in drawn])
+        step()
+    numbers, exponents = zip(*settings.settings, strict=True)
+    often = forgetting_rate(settings.num_tokens, settings.dims, draws=settings.draws)
+    often = often.rename(rate="forgetting_rate", low="forgetting_low", high="forgetting_high")
+    step()
+    typical = xr.Dataset(
+        {"drawn_excess_risk": (("setting", "draw"), spread)},
+        {
+            "drawn_num_tokens": ("setting", list(numbers)),
+            "drawn_exponent": ("setting", list(exponents)),
+            "draw": np.arange(settings.draws),
+        },
+    )
+    wanted = ["forgetting_rate", "forgetting_low", "forgetting_high"]
+    return labelled(xr.merge([found, sgd, typical, often[wanted]]), "fig4", TITLE, settings)
+
+
+def _exact(problem: Problem) -> xr.Dataset:
+    """What can be recalled at best, and what the minimiser of the loss recalls."""
+    found, plane = calibration(problem), memory_plane(problem)
+    at = lambda W: plane.coordinates(problem, W)[0]
+    nowhere = np.full(2, np.nan)
+    best = found.minimiser
+    forgotten = np.isin(np.arange(problem.num_inputs), found.forgotten)
+    return xr.Dataset(
+        {
+            "excess_risk": found.excess,
+            "error_at_minimiser": found.error,
+            "least_error": found.least.error,
+            "is_separable": int(found.least.error == 0),
+            "least_loss": best.loss,
+            "minimiser": ("component", at(best.weights) if best.exists else nowhere),
+            "direction": ("component", _unit(at(best.direction)) if not best.exists else nowhere),
+            "best_direction": ("component", _unit(at(found.least.weights))),
+            "forgotten": ("token", forgotten.astype(float)),
+            "inputs": (("token", "component"), problem.inputs),
+            "probs": ("token", problem.probs),
+            "targets": ("token", problem.targets.astype(float)),
+        }
+    )
+
+
+def _unit(v: np.ndarray) -> np.ndarray:
+    return v / np.linalg.norm(v)
+
+
+def _descend(problem: Problem, case: Any) -> xr.Dataset:
+    batches = np.asarray(case["batches"])[: case["steps"] - 1]
+    descent = StochasticGradientDescent(
+        case["lr"], case["steps"] - 1, case["batch_size"], batches=batches
+    )
+    start = memory_plane(problem).weights(*case["gamma0"])
+    return simulate(problem, descent, start=start, record=("loss", "error", "weights"))
+
+
+def compare(data: xr.Dataset) -> list[Comparison]:
+    """Exact values of the authors' draws, the landscapes where sampled, and the SGD run point by point."""
+    rows = []
+    for case in reference("fig4")["cases"]:
+        here = data.isel(case=int(np.flatnonzero(data.seed.values == case["seed"])[0]))
+        rows += _compare_case(here, case)
+    (case,) = reference("fig4_sgd")["cases"]
+    rows += [
+        compared("SGD: path in the plane", data.sgd_gamma, case["gamma_f64"]),
+        compared("SGD: loss", data.sgd_loss, case["population_loss_f64"]),
+        compared("SGD: 0-1 loss", data.sgd_error, case["err01_f64"], rtol=1e-12),
+        compared("SGD: the loss's minimiser", data.sgd_minimiser, case["loss_minimiser_gamma"]),
+        compared("SGD: least loss", data.sgd_least_loss, case["loss_min"]),
+        compared("SGD: 0-1 loss at the minimiser", data.sgd_error_at_minimiser, case["err01_at_minimiser"]),
+        compared("SGD: least 0-1 loss", data.sgd_least_error, case["err01_min"]),
+    ]  # fmt: skip
+    return rows
+
+
+def _compare_case(here: xr.Dataset, case: Any) -> list[Comparison]:
+    name = f"seed {case['seed']}, N = {case['N']}"
+    ours = {
+        "excess risk": here.excess_risk,
+        "0-1 loss at the minimiser": here.error_at_minimiser,
+        "least 0-1 loss": here.least_error,
+    }
+    exact = case.get("exact")
+    if exact is None:  # the authors' draw is known, not what comes of it
+        return [Comparison(f"{what}, {name}", float(value), None) for what, value in ours.items()]
+    theirs = (exact["excess"], exact["err01_at_minimiser"], exact["err01_min"])
+    rows = [
+        # Sums of frequencies: a few units in the last place of 1.
+        Comparison(f"{what}, {name}", float(value), float(wanted), 1e-12)
+        for (what, value), wanted in zip(ours.items(), theirs, strict=True)
+    ]
+    rows.append(counted(f"separable, {name}", here.is_separable, int(exact["separable"])))
+    wrong = np.flatnonzero(here.forgotten.values == 1)
+    is_forgotten = np.isin(np.arange(case["N"]), exact["misclassified_at_minimiser"])
+    rows.append(
+        counted(f"tokens forgotten, {name}", np.isin(np.arange(case["N"]), wrong), is_forgotten)
+    )
+    if exact["loss_minimiser_gamma"] is not None:
+        rows.append(
+            compared(f"the loss's minimiser, {name}", here.minimiser, exact["loss_minimiser_gamma"])
+        )
+        rows.append(compared(f"least loss, {name}", here.least_loss, exact["loss_min"]))
+    stride = (here.sizes["first"] - 1) // (case["grid"]["x"][2] - 1)
+    at = stride * np.asarray(case["sample_indices"])
+    sampled = here.isel(first=at, second=at)
+    rows.append(compared(f"loss over the plane, {name}", sampled.plane_loss, case["loss_f64"]))
+    rows.append(compared(f"0-1 loss over the plane, {name}", sampled.plane_error, case["err01_f64"], rtol=1e-12))  # fmt: skip
+    return rows
+
+
+def findings(data: xr.Dataset) -> list[str]:
+    """Excess risks, what SGD does, and how typical both are."""
+    said = []
+    for index, seed in enumerate(data.seed.values):
+        here = data.isel(case=index)
+        tokens = np.flatnonzero(here.forgotten.values == 1) + 1
+        known = int(np.isfinite(here.probs.values).sum())
+        shown = ", ".join(map(str, tokens[:6])) + (", ..." if len(tokens) > 6 else "")
+        which = (
+            f"forgets {len(tokens)} of {known} tokens ({shown})" if len(tokens) else "forgets none"
+        )
+        said.append(
+            f"seed {seed}, N = {known}: excess risk {float(here.excess_risk):.4f}; the minimiser {which}, error "
+            f"{float(here.error_at_minimiser):.4f} where {float(here.least_error):.4f} is possible; "
+            + _typical(data, known, float(here.excess_risk))
+        )
+    error = data.sgd_error.values
+    least = float(data.sgd_least_error)
+    said.append(
+        f"SGD, N = 10: error {error[0]:.3f} at the start, {error.min():.3f} at t = {error.argmin()} (least possible "
+        f"{least:.3f}), {error[-1]:.3f} at the end, which is the minimiser's {float(data.sgd_error_at_minimiser):.3f}; "
+        + _typical(data, 10, float(data.sgd_excess_risk))
+    )
+    rate = data.forgetting_rate
+    shares = ", ".join(
+        f"N = {n}: " + " / ".join(f"{100 * float(rate.sel(num_tokens=n, dim=d)):.1f}" for d in rate.dim.values)
+        for n in rate.num_tokens.values
+    )  # fmt: skip
+    dims = ", ".join(map(str, rate.dim.values))
+    said.append(
+        f"the likeliest token is forgotten in so many % of {data.sizes['draw']} draws, d = {dims}: {shares}"
+    )
+    return said  # fmt: skip
+
+
+def _typical(data: xr.Dataset, number: int, value: float) -> str:
+    where = int(np.flatnonzero(data.drawn_num_tokens.values == number)[0])
+    drawn = data.drawn_excess_risk.isel(setting=where).values
+    positive, larger = int((drawn > 1e-9).sum()), int((drawn >= value - 1e-9).sum())
+    return f"over {len(drawn)} draws the excess risk is positive in {positive} and at least this in {larger}"
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """Four landscapes; SGD on its landscape and its traces; how typical they are."""
+    with plotting.style():
+        figure = plotting.new_figure(plotting.WIDE, 6.6)
+        parts: Any = figure.subfigures(3, 1, height_ratios=[1, 1.15, 1])
+        top, middle, bottom = parts
+        for axes, index in zip(top.subplots(1, 4), range(data.sizes["case"]), strict=True):
+            _landscape(axes, data.isel(case=index))
+        _sgd(middle.subplots(1, 3), data)
+        left, right = bottom.subplots(1, 2, width_ratios=[1.5, 1])
+        _spread(left, data)
+        _often(right, data)
+        return figure
+
+
+def _landscape(axes: Axes, here: xr.Dataset) -> None:
+    shade(axes, here)
+    plotting.draw_levels(axes, here.gamma_1, here.gamma_2, here.plane_loss, num=9, label=False)
+    _landmarks(axes, here)
+    known = int(np.isfinite(here.probs.values).sum())
+    axes.set_title(
+        rf"seed {int(here.seed)}, $N = {known}$, $\mathcal{{E}} = {float(here.excess_risk):.3f}$",
+        fontsize=7.5,
+    )
+
+
+def _landmarks(axes: Axes, here: xr.Dataset) -> None:
+    reach = 1.5 * np.abs([*axes.get_xlim(), *axes.get_ylim()]).max()
+    axes.plot(*zip((0, 0), reach * here.best_direction.values, strict=True), "--", color="black", lw=1,
+              scalex=False, scaley=False)  # fmt: skip
+    if np.isfinite(here.minimiser.values).all():
+        axes.plot(
+            *here.minimiser.values, "*", color="#FFD23F", mec="black", mew=0.7, ms=10, zorder=5
+        )
+    else:
+        length = 0.75 * np.abs([*axes.get_xlim(), *axes.get_ylim()]).min()
+        axes.annotate("", length * here.direction.values, (0, 0),
+                      arrowprops={"arrowstyle": "-|>", "color": "#B8860B", "lw": 1.6})  # fmt: skip
+
+
+def _sgd(panels: Any, data: xr.Dataset) -> None:
+    plane, loss, error = panels
+    names = ("gamma_1", "gamma_2", "plane_loss", "sector_begin", "sector_end", "sector_error",
+             "best_direction", "minimiser")  # fmt: skip
+    here = xr.Dataset({name: data[f"sgd_{name}"] for name in names}).rename(sgd_sector="sector")
+    shade(plane, here)
+    plotting.draw_levels(plane, here.gamma_1, here.gamma_2, here.plane_loss, num=9, label=False)
+    plotting.draw_path(plane, data.sgd_gamma, 0.1, ms=0)
+    _landmarks(plane, here)
+    plane.set_title("SGD on $N = 10$ tokens")
+    look = {"color": plotting.rate_style(0.1)["color"]}
+    t = np.maximum(data.step.values, 0.5)  # the start at the left edge of a logarithmic axis
+    loss.plot(t, data.sgd_loss, **look)
+    loss.axhline(float(data.sgd_least_loss), color="0.4", lw=0.9, ls="--")
+    loss.annotate("minimum", (t[0], float(data.sgd_least_loss)), (0, 3),
+                  textcoords="offset points", fontsize=7, color="0.3")  # fmt: skip
+    error.step(t, data.sgd_error, where="post", **look)
+    for value, text in ((data.sgd_error_at_minimiser, "at the loss's minimiser"), (data.sgd_least_error, "least possible")):  # fmt: skip
+        error.axhline(float(value), color="0.4", lw=0.9, ls="--")
+        error.annotate(text, (t[0], float(value)), (0, 3), textcoords="offset points", fontsize=7,
+                       color="0.3")  # fmt: skip
+    loss.set(xlabel="step $t$", ylabel="loss $L(W_t)$", xscale="log", title="Loss")
+    error.set(xlabel="step $t$", ylabel="0-1 loss", xscale="log", title="0-1 loss", ylim=(0, None))
+
+
+def _spread(axes: Axes, data: xr.Dataset) -> None:
+    rng = np.random.default_rng(0)
+    for row, (number, exponent) in enumerate(
+        zip(data.drawn_num_tokens.values, data.drawn_exponent.values, strict=True)
+    ):
+        drawn = data.drawn_excess_risk.isel(setting=row).values
+        up = row + rng.uniform(-0.3, 0.3, len(drawn))
+        axes.plot(drawn, up, ".", color="0.6", ms=2.5, zorder=1, rasterized=True)
+        sizes = np.isfinite(data.probs.values).sum(1)
+        here = {f"seed {s}": float(e) for s, e, n in zip(data.seed.values, data.excess_risk.values, sizes, strict=True) if n == number and exponent == 1}  # fmt: skip
+        here |= {"SGD": float(data.sgd_excess_risk)} if exponent == 2 else {}
+        for label, value in here.items():
+            axes.plot(value, row, "D", color=plotting.COLOURS[1], ms=4, zorder=3)
+            axes.annotate(label, (value, row), (0, 5), textcoords="offset points", fontsize=6.5,
+                          ha="center", bbox={"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.7})  # fmt: skip
+    names = [f"$N = {n}$, $p \\propto x^{{-{a:g}}}$" for n, a in zip(data.drawn_num_tokens.values, data.drawn_exponent.values, strict=True)]  # fmt: skip
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.65)
+    axes.set(xlabel=r"excess risk $\mathcal{E}$", title=f"{data.sizes['draw']} draws of the embeddings; shown above: diamonds")  # fmt: skip
+
+
+def _often(axes: Axes, data: xr.Dataset) -> None:
+    for index, d in enumerate(data.dim.values):
+        here = data.sel(dim=d)
+        span = [
+            here.forgetting_rate - here.forgetting_low,
+            here.forgetting_high - here.forgetting_rate,
+        ]
+        beside = data.num_tokens + 0.6 * (index - 1)  # so that the bars do not cover one another
+        axes.errorbar(beside, here.forgetting_rate, np.maximum(span, 0), capsize=2, marker="os^Dv"[index],
+                      ms=3, color=plotting.COLOURS[index], label=f"$d = {d}$")  # fmt: skip
+    axes.set(
+        xlabel="number of tokens $N$",
+        ylabel="share of draws",
+        title="Likeliest token forgotten (95 %)",
+    )
+    axes.legend(loc="upper left", ncols=3, columnspacing=1, handlelength=1.2)
+    axes.set_ylim(top=1.2 * float(data.forgetting_high.max()))

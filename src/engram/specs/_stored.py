@@ -1,0 +1,84 @@
+"""Runs in files: each holds its spec and its problem, which is all it takes to run it again."""
+
+import json
+from collections.abc import Set
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from engram._checks import InputError
+from engram.problem import Problem
+from engram.specs._models import SimulationSpec, fields_of_family, fields_of_kind, read_spec
+
+_ARRAYS = ("problem_inputs", "problem_outputs", "probs", "problem_targets")
+_AGAIN = "Write the run again with `engram simulate ... --out FILE.nc`."
+
+
+def with_source(run: xr.Dataset, problem: Problem, spec: str) -> xr.Dataset:
+    """A run as it is stored: with the spec, as JSON, and the problem that it was made from."""
+    return run.assign(
+        problem_inputs=(("token", "component"), problem.inputs),
+        problem_outputs=(("class", "component"), problem.outputs),
+        problem_targets=(("token", "class") if problem.is_noisy else ("token",), problem.targets),
+    ).assign_attrs(spec=spec)
+
+
+def read_netcdf(path: Path) -> xr.Dataset:
+    """All of a NetCDF file, in memory; one that cannot be used gets one clear error."""
+    try:
+        with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as data:
+            return data.load()
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except Exception as error:  # what a damaged file raises depends on where it is damaged
+        reason = str(error) or type(error).__name__
+    raise InputError(
+        f"SPEC cannot be read as NetCDF: {path} ({' '.join(reason.split())}). Check the name; a "
+        "damaged file must be written again."
+    )
+
+
+def spec_of(data: xr.Dataset, path: Path, given: dict[str, dict[str, Any]]) -> SimulationSpec:
+    """The spec that a stored run was made from, with what is given over its dynamics and run.
+
+    A stored field gives way when the kind of dynamics does not take it, or something given excludes
+    it: in a file, unlike in TOML, it cannot be struck out by hand.
+    """
+    stored = _tables(data, path)
+    dynamics, run = given.get("dynamics", {}), given.get("run", {})
+    family = stored["problem"].get("family")
+    kind = dynamics.get("kind", stored["dynamics"].get("kind"))
+    excluded = {"every", "points"} if run.keys() & {"every", "points"} else set()
+    if kind == "flow":
+        excluded |= {"every", "points", "stop"}
+    tables = {
+        "problem": _only(stored["problem"], fields_of_family(str(family))),
+        "dynamics": _only(stored["dynamics"], fields_of_kind(str(kind))) | dynamics,
+        "run": _only(stored["run"], stored["run"].keys() - excluded) | run,
+    }
+    return read_spec(tables, str(path))
+
+
+def _tables(data: xr.Dataset, path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        tables = json.loads(data.attrs["spec"])
+        found = {name: dict(tables[name]) for name in ("problem", "dynamics", "run")}
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{path} has no attribute `spec` that can be read. {_AGAIN}") from None
+    return found
+
+
+def _only(table: dict[str, Any], names: Set[str]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name in names}
+
+
+def problem_of(data: xr.Dataset, path: Path) -> Problem:
+    """The problem that a stored run was made from, out of the file's own arrays."""
+    missing = [name for name in _ARRAYS if name not in data]
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)} of its problem. {_AGAIN}")
+    try:
+        return Problem(*(data[name].values for name in _ARRAYS))
+    except InputError as error:
+        raise InputError(f"{path} holds no usable problem: {error}") from None
