@@ -57,7 +57,7 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def rate_style(rate: float) -> dict[str, Any]:
+def rate_style(rate: Any) -> dict[str, Any]:
     """The colour and the mark of a learning rate."""
     nearest = min(_RATES, key=lambda known: abs(np.log(known / rate)))
     colour, mark = _RATES[nearest]
@@ -110,9 +110,7 @@ def round_levels(z: Any, num: int) -> np.ndarray:
     return np.unique([float(f"{value:.2g}") for value in raw if value > 0])
 
 
-def draw_path(
-    axes: Axes, path: Any, rate: float, *, label: str | None = None, ms: float = 2.5
-) -> None:
+def draw_path(axes: Axes, path: Any, rate: Any, *, label: str | None = None, ms: Any = 2.5) -> None:
     """A trajectory in the plane, with its start in black."""
     x, y = np.asarray(path).T
     axes.plot(x, y, lw=0.9, ms=ms, label=label, zorder=3, **rate_style(rate))

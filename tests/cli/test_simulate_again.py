@@ -12,7 +12,7 @@ import xarray as xr
 
 import engram
 from engram.cli import _main, _simulate
-from engram.specs import differences, read_netcdf, read_spec, write_spec
+from engram.specs import differences, read_netcdf, read_spec, spec_of, write_spec
 
 FAMILIES = {
     "two": {"correlation": 0.95, "p1": 0.75},
@@ -59,20 +59,17 @@ def short(run, tmp_path):
     return tmp_path / "short.nc"
 
 
-@pytest.mark.parametrize("run_table", RUNS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_specs_come_back_as_they_were(family, kind, run_table):
-    tables = {
-        "problem": {"family": family} | FAMILIES[family],
-        "dynamics": {"kind": kind} | KINDS[kind],
-        "run": run_table,
-    }
-    spec = read_spec(tables, "the test")
-    text = write_spec(spec)
-    again = read_spec(json.loads(text), "the text")
-    assert again.model_dump() == spec.model_dump()
-    assert write_spec(again) == text
+def test_specs_come_back_as_they_were(family, kind):
+    problem, dynamics = {"family": family} | FAMILIES[family], {"kind": kind} | KINDS[kind]
+    for run_table in RUNS:
+        tables = {"problem": problem, "dynamics": dynamics, "run": run_table}
+        spec = read_spec(tables, "the test")
+        text = write_spec(spec)
+        again = read_spec(json.loads(text), "the text")
+        assert again.model_dump() == spec.model_dump()
+        assert write_spec(again) == text
 
 
 SPHERE = ("--tokens", "sphere", "-N", 5, "-M", 4, "-d", 6, "--seed", 3)
@@ -191,15 +188,33 @@ def test_options_change_all_but_the_problem(run, short, tmp_path):
     )
     np.testing.assert_array_equal(data.loss, direct.loss)
     np.testing.assert_array_equal(data.problem_inputs, read_netcdf(short).problem_inputs)
-    # What was stored gives way to what excludes it.
-    code, said = run(other, "--points", 5)
-    assert code == 0, said
-    code, said = run(other, "--dynamics", "flow", "--end", 10)
-    assert code == 0, said
-    assert "GradientFlow" in said
-    code, said = run(other, "--dynamics", "flow")
-    assert code == 2
-    assert "needs end" in said
+
+
+def test_stored_fields_give_way_to_options_that_exclude_them(run, short):
+    data = read_netcdf(short).assign_attrs(
+        spec=json.dumps(
+            {
+                "problem": {"family": "file", "path": "absent.npz"},
+                "dynamics": {"kind": "muon", "learning_rate": 1.0, "steps": 5, "momentum": 0.5},
+                "run": {"every": 2, "stop": "perfect"},
+            }
+        )
+    )
+    over = lambda **given: spec_of(data, short, given)
+    adam = over(dynamics={"kind": "adam"}).dynamics
+    assert (adam.learning_rate, adam.steps, adam.momentum) == (1.0, 5, None)
+    assert over(dynamics={"kind": "nesterov"}).dynamics.momentum == 0.5
+    points = over(run={"points": 5}).run
+    assert (points.every, points.points, points.stop) == (None, 5, "perfect")
+    flow = over(dynamics={"kind": "flow", "end": 10.0})
+    assert (flow.run.every, flow.run.stop, flow.dynamics.steps) == (None, None, None)
+    for args, fault in (
+        (("--dynamics", "flow"), "kind 'flow' needs end"),
+        (("--momentum", 0.5), "kind 'gd' does not take momentum"),
+    ):
+        code, said = run(short, *args)
+        assert code == 2
+        assert fault in said
 
 
 @pytest.mark.parametrize(
@@ -261,10 +276,10 @@ def test_files_that_are_no_runs_get_one_line(run, short, tmp_path):
     }.items():
         change(read_netcdf(short)).to_netcdf(tmp_path / f"{name}.nc", engine="h5netcdf")
     for name, message in {
-        "absent": "cannot be read as NetCDF",
+        "absent": "is no file",
         "text": "cannot be read as NetCDF",
         "empty": "cannot be read as NetCDF",
-        "folder": "cannot be read as NetCDF",
+        "folder": "is no file",
         "half": "cannot be read as NetCDF",
         "torn": "cannot be read as NetCDF",
         "problem": "holds a problem and no run. Give it as `--problem-file",

@@ -39,7 +39,9 @@ def test_the_plane_of_two_dimensions_shows_the_loss_of_the_trajectory():
     at, hidden = plane.coordinates(problem, run.weights.values)
     assert np.abs(hidden).max() < 1e-12
     u = problem.outputs[0] - problem.outputs[1]
-    assert at == pytest.approx(u @ run.weights.values, abs=1e-12)  # eq:fig-cor, their pictures' sign
+    assert at == pytest.approx(
+        u @ run.weights.values, abs=1e-12
+    )  # eq:fig-cor, their pictures' sign
     for (a, b), loss in zip(at, run.loss.values, strict=True):
         assert float(memory.loss(problem, plane.weights(a, b))) == pytest.approx(
             float(loss), rel=1e-12

@@ -15,3 +15,4 @@ from engram.audits._picture import as_text as as_text
 from engram.audits._picture import curves_of as curves_of
 from engram.audits._picture import draw as draw
 from engram.audits._search import bound as bound
+from engram.audits._words import in_words as in_words

@@ -144,7 +144,7 @@ def _print_table(found: list, seconds: float) -> None:
 
 
 def _print_one(finding) -> None:
-    from engram.audits import as_text, curves_of, where
+    from engram.audits import as_text, curves_of, in_words, where
 
     claim, console = finding.claim, Console()
     colour = _COLOURS[finding.verdict]
@@ -152,21 +152,8 @@ def _print_one(finding) -> None:
         f"[bold]{claim.id}[/]  {escape(claim.place or where(claim.label))}  [{colour}]{finding.verdict}[/]",
         highlight=False,
     )
-    _say(console, "as printed" if claim.label else "claim", claim.statement)
-    _say(console, "read as", claim.hypotheses)
-    if finding.printed is not None:
-        _say(console, "checked", _told(finding.printed))
-    _say(console, "why" if finding.verdict != "HOLDS" else "remark", claim.why)
-    for found in finding.certificates:
-        state = "proved" if found.is_proved else "NOT PROVED"
-        met = f"{found.statement}: {'in fact ' if found.violates else ''}{found.sides()}"
-        _say(console, f"{'refuted' if found.violates and found.is_proved else state}", met)
-    if claim.amendment is not None:
-        _say(
-            console, "true" if finding.verdict != "HOLDS" else "sharper", claim.amendment.statement
-        )
-        _say(console, "checked", _told(finding.corrected))
-        _say(console, "proof", claim.amendment.proof)
+    for title, text in in_words(finding):
+        _say(console, title, text)
     curves = curves_of(finding)
     if curves is not None:
         console.print()
@@ -174,20 +161,11 @@ def _print_one(finding) -> None:
 
 
 def _say(console: Console, title: str, text: str) -> None:
-    if text:
-        grid = Table.grid(padding=(0, 1))
-        grid.add_column(style="dim", width=11, justify="right")
-        grid.add_column()
-        grid.add_row(title, escape(text))
-        console.print(grid, highlight=False)
-
-
-def _told(evidence) -> str:
-    at = ", ".join(f"{name.replace('_', ' ')} = {value:.5g}" for name, value in evidence.at.items())
-    state = "holds" if evidence.holds else "fails"
-    place = f", at {at}" if at else ""
-    note = f" ({evidence.note})" if evidence.note else ""
-    return f"{state}; {evidence.num_cases:,} cases tried, least slack {evidence.worst:.3g}{place}{note}"
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", width=11, justify="right")
+    grid.add_column()
+    grid.add_row(title, escape(text))
+    console.print(grid, highlight=False)
 
 
 def _draw(finding, path: Path) -> None:

@@ -40,14 +40,22 @@ def _options(
 @app.command()
 def reproduce(
     figures: Annotated[
-        list[str] | None, typer.Argument(metavar="[FIGURE]...", help="fig2; default all.")
+        list[str] | None,
+        typer.Argument(metavar="[FIGURE]...", help="fig1 to fig6, claims; default all."),
     ] = None,
+    scale: Annotated[
+        str, typer.Option(help="quick, or paper for the finest grids and most draws.")
+    ] = "quick",
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out"),
 ) -> None:
-    """Redo the paper's figures: each as .png, .pdf and .nc (everything drawn, as data)."""
+    """Redo the paper: its figures and claims, beside the reference values, and one page that shows them.
+
+    Writes each figure as .png, .pdf and .nc (everything drawn, as data), and report.html. Exit code 1
+    if a value is out of tolerance or a verdict has changed.
+    """
     from engram.cli import _reproduce
 
-    _reproduce.reproduce(figures or [], out)
+    _reproduce.reproduce(figures or [], scale, out)
 
 
 @app.command()

@@ -1,27 +1,103 @@
-"""`engram reproduce`: figures into a folder."""
+"""`engram reproduce`: figures and claims into a folder, and one page that shows them."""
 
+import json
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
-from engram.figures import FIGURES, write_figure
 
-
-def reproduce(names: list[str], out: Path) -> None:
-    from engram._checks import InputError
+def reproduce(names: list[str], scale: str, out: Path) -> None:
+    from engram._checks import InputError, check_choice
     from engram._files import check_folder
+    from engram.figures import FIGURES, SCALES
 
-    unknown = [name for name in names if name not in FIGURES]
+    known = (*FIGURES, "claims")
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise InputError(
-            f"FIGURE must be one of {', '.join(FIGURES)}, got {', '.join(unknown)}. Pick from those."
+            f"FIGURE must be one of {', '.join(known)}, got {', '.join(unknown)}. Pick from those."
         )
+    check_choice("--scale", scale, SCALES)
     check_folder("--out", out)
+    wanted = [name for name in known if name in names] if names else list(known)
+    _make(wanted, scale, out, _typed(names, scale, out))
+
+
+def _typed(names: list[str], scale: str, out: Path) -> str:
+    parts = ["engram reproduce", *names]
+    parts += [f"--scale {scale}"] if scale != "quick" else []
+    return " ".join(parts)
+
+
+def _make(wanted: list[str], scale: str, out: Path, command: str) -> None:
+    """Make one after the other; what is made stays, also if a later one is interrupted."""
+    from engram.report import Run, write_report
+
+    began = time.perf_counter()
+    made, findings, missing = [], None, []
+    try:
+        for name in wanted:
+            missing = wanted[wanted.index(name) :]
+            if name == "claims":
+                findings = _claims(out)
+            else:
+                made.append(_figure(name, scale, out))
+        missing = []
+    except KeyboardInterrupt:
+        pass
+    run = Run(made, findings, command, scale, time.perf_counter() - began, missing)
+    page = out / "report.html"
+    if made or findings:
+        write_report(run, page)
+        Console().print(f"report: {page}", soft_wrap=True, highlight=False)
+    for fault in run.faults:
+        print(f"out of tolerance: {fault}", file=sys.stderr)
+    if missing:
+        print(f"interrupted before {', '.join(missing)}; again: {command}", file=sys.stderr)
+        sys.exit(130)
+    if run.faults:
+        sys.exit(1)
+
+
+def _figure(name: str, scale: str, out: Path) -> Any:
+    from engram._progress import progress_bar
+    from engram.figures import write_figure
+
+    with progress_bar(name, "parts") as tell:
+        made = write_figure(name, out, scale, tell)
     console = Console()
-    for name in names or FIGURES:
-        with console.status(f"{name}: computing"):
-            findings = write_figure(name, out)
-        console.print(f"[bold]{name}[/bold] {FIGURES[name].TITLE}")
-        for finding in findings:
-            console.print(f"  {finding}")
-        console.print(f"  written: {out}/{name}.png, .pdf, .nc", soft_wrap=True)
+    known = [row for row in made.comparisons if row.reference is not None]
+    inside = sum(row.is_ok for row in known)
+    state = "[green]" if made.is_ok else "[bold red]"
+    console.print(
+        f"[bold]{name}[/bold]  {escape(made.title)}  {state}{inside} of {len(known)} within tolerance[/]  "
+        f"{made.seconds:.1f} s",
+        highlight=False,
+    )
+    for said in made.findings:
+        console.print(f"  {escape(said)}", highlight=False)
+    console.print(f"  written: {out}/{name}.png, .pdf, .nc", soft_wrap=True, highlight=False)
+    return made
+
+
+def _claims(out: Path) -> list[Any]:
+    from engram._files import written_whole
+    from engram.audits import audit_each, select
+
+    began = time.perf_counter()
+    found = list(audit_each(select()))
+    with written_whole(out / "claims.json") as partial:
+        text = json.dumps([finding.as_dict() for finding in found], indent=2, ensure_ascii=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+    changed = [finding for finding in found if finding.changes]
+    Console().print(
+        f"[bold]claims[/bold]  {len(found)} checked, {len(changed) or 'no'} verdict"
+        f"{'s' * (len(changed) != 1)} changed  {time.perf_counter() - began:.0f} s\n"
+        f"  written: {out}/claims.json",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    return found

@@ -61,4 +61,4 @@ def counted(quantity: str, ours: Any, theirs: Any) -> Comparison:
     if ours.ndim == 0:
         return Comparison(quantity, float(ours), float(theirs))
     different = int((ours != theirs).sum())
-    return Comparison(f"{quantity}: cells that differ", different, 0, 0.0, int(ours.size))
+    return Comparison(f"{quantity}: cells that differ", float(different), 0.0, 0.0, int(ours.size))

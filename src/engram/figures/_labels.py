@@ -64,7 +64,7 @@ _ABOUT = {
 }  # fmt: skip
 
 
-def labelled(data: Any, figure: str, title: str, settings: Any) -> xr.Dataset:
+def labelled(data: Any, figure: str, title: str, label: str, settings: Any) -> xr.Dataset:
     """Say what each variable is; what is not in the table above is an error, not an unnamed number."""
     data = data.copy()
     for name in (*data.data_vars, *data.coords):
@@ -78,6 +78,7 @@ def labelled(data: Any, figure: str, title: str, settings: Any) -> xr.Dataset:
     data.attrs = {
         "figure": figure,
         "title": title,
+        "label": label,
         "settings": json.dumps(dataclasses.asdict(settings)),
         "engram": engram.__version__,
     }

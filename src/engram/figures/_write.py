@@ -84,8 +84,11 @@ def write_figure(
 
 def write_data(data: xr.Dataset, path: Path) -> None:
     """Write a dataset as NetCDF-4, whole or not at all."""
+    packed: Any = {
+        name: {"zlib": True, "complevel": 4} for name in data.variables if data[name].size > 1000
+    }
     with written_whole(path) as partial:
-        data.to_netcdf(partial, engine="h5netcdf")
+        data.to_netcdf(partial, engine="h5netcdf", encoding=packed)
 
 
 def compute_again(path: Path, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:

@@ -14,7 +14,8 @@ from engram.figures._plane import plane_of, shade
 from engram.figures._reference import reference
 from engram.problem import two_tokens
 
-TITLE = "Level lines of the loss, two tokens (fig:level)"
+TITLE = "Level lines of the loss, two tokens"
+LABEL = "fig:level"  # in the paper
 CAPTION = (
     "Level lines of the loss L(W) of two tokens over the plane of γ = Wᵀ(u₁ − u₂), which is all that it "
     "depends on; close to the origin (top) and far from it (bottom). Blue means that both tokens are "
@@ -53,7 +54,7 @@ def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) 
             tell(done + 1, len(settings.correlations))
     alphas = xr.Variable("correlation", list(settings.correlations))
     names = ["plane_loss", "plane_error", "sector_begin", "sector_end", "sector_error"]
-    return labelled(xr.concat(rows, alphas, data_vars=names), "fig1", TITLE, settings)
+    return labelled(xr.concat(rows, alphas, data_vars=names), "fig1", TITLE, LABEL, settings)
 
 
 def compare(data: xr.Dataset) -> list[Comparison]:

@@ -23,7 +23,8 @@ from engram.figures._reference import reference
 from engram.particles import MarginSystem
 from engram.problem import two_tokens
 
-TITLE = "Steps to perfect accuracy, two tokens (fig:bin-int)"
+TITLE = "Steps to perfect accuracy, two tokens"
+LABEL = "fig:bin-int"  # in the paper
 CAPTION = (
     "The first step at which both tokens are recalled, from W = 0, within 1000 recorded points: on the "
     "paper's grid (top; two slices of its 10 x 10 x 10 cells) and on a fine one (bottom), over the learning "
@@ -88,7 +89,7 @@ def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) 
         "fine_correlation": fine_alphas,
         "fine_learning_rate": fine_rates,
     }
-    return labelled(xr.Dataset(found, coords), "fig3", TITLE, settings)
+    return labelled(xr.Dataset(found, coords), "fig3", TITLE, LABEL, settings)
 
 
 def steps_to_accuracy(

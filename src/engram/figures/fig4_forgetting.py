@@ -20,7 +20,8 @@ from engram.planes import memory_plane
 from engram.problem import Problem, on_sphere
 from engram.simulation import simulate
 
-TITLE = "Forgetting: the minimiser of the loss is not that of the errors (fig:forgetting)"
+TITLE = "Forgetting: the minimiser of the loss is not that of the errors"
+LABEL = "fig:forgetting"  # in the paper
 CAPTION = (
     "More tokens than dimensions: N tokens on the circle, two classes, p(x) ∝ 1/x. Top: the loss's level "
     "lines over its exact 0-1 regions (blue: all recalled), for four draws of the embeddings; the star is "
@@ -88,7 +89,7 @@ def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) 
         },
     )
     wanted = ["forgetting_rate", "forgetting_low", "forgetting_high"]
-    return labelled(xr.merge([found, sgd, typical, often[wanted]]), "fig4", TITLE, settings)
+    return labelled(xr.merge([found, sgd, typical, often[wanted]]), "fig4", TITLE, LABEL, settings)
 
 
 def _exact(problem: Problem) -> xr.Dataset:
@@ -126,7 +127,9 @@ def _descend(problem: Problem, case: Any) -> xr.Dataset:
         case["lr"], case["steps"] - 1, case["batch_size"], batches=batches
     )
     start = memory_plane(problem).weights(*case["gamma0"])
-    return simulate(problem, descent, start=start, record=("loss", "error", "weights"))
+    return simulate(
+        problem, descent, start=start, record=("loss", "error", "weights"), events=False
+    )
 
 
 def compare(data: xr.Dataset) -> list[Comparison]:

@@ -19,7 +19,8 @@ from engram.figures._reference import case_of, problem_of, reference
 from engram.planes import memory_plane
 from engram.simulation import simulate
 
-TITLE = "Sharpness along descent, separable and not (fig:sharpness)"
+TITLE = "Sharpness along descent, separable and not"
+LABEL = "fig:sharpness"  # in the paper
 CAPTION = (
     "Level lines of the sharpness (the largest eigenvalue of the Hessian of the loss) over the plane, with "
     "descent at two learning rates from the black dot, and the sharpness along it; dashed lines are 2/η. Top: three tokens "
@@ -46,7 +47,10 @@ SCALES = {"quick": Settings(), "paper": Settings(num=595)}
 
 def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
     """The sharpness over the plane and along descent, for each draw of the embeddings."""
-    rows, total = [], len(settings.seeds) * (1 + len(settings.learning_rates))
+    rows, parts = [], 1 + len(settings.learning_rates)
+    told = lambda index, done: (
+        tell(index * parts + done, parts * len(settings.seeds)) if tell is not None else None
+    )
     for index, seed in enumerate(settings.seeds):
         case = case_of("fig5", seed=seed)
         problem = problem_of(case)
@@ -56,15 +60,15 @@ def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) 
         for done, rate in enumerate(settings.learning_rates):
             descent = GradientDescent(rate, settings.points - 1)
             record = ("loss", "error", "sharpness", "weights")
-            run = simulate(problem, descent, start=start, record=record)
+            run = simulate(problem, descent, start=start, record=record, events=False)
             runs.append(path_of(problem, run))
-            if tell is not None:
-                tell(index * (1 + len(settings.learning_rates)) + done + 1, total)
+            told(index, done + 1)
         along = xr.concat(runs, xr.Variable("learning_rate", list(settings.learning_rates)))
         over = plane_of(problem, axis, axis, ("loss", "error", "sharpness"))
         rows.append(along.merge(over).merge(_at_minimiser(problem)))
+        told(index, parts)
     found = stacked(rows).assign_coords(seed=("case", list(settings.seeds)))
-    return labelled(found, "fig5", TITLE, settings)
+    return labelled(found, "fig5", TITLE, LABEL, settings)
 
 
 def _at_minimiser(problem: Any) -> xr.Dataset:

@@ -23,7 +23,8 @@ from engram.particles import ParticleSystem
 from engram.problem import Problem, on_sphere
 from engram.simulation import simulate
 
-TITLE = "Margins of five tokens on the sphere (fig:margins_N5)"
+TITLE = "Margins of five tokens on the sphere"
+LABEL = "fig:margins_N5"  # in the paper
 CAPTION = (
     "Margins of N = 5 tokens with embeddings drawn on the sphere, p(x) ∝ 1/x, each with its own class, from "
     "W = 0: dimensions d downwards, learning rates η across; a token is recalled above the grey line. The right "
@@ -61,12 +62,12 @@ def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) 
         if tell is not None:
             tell(2 * done + 2, total)
     found = xr.concat(rows, xr.Variable("dim", list(settings.dims)))
-    return labelled(found, "fig6", TITLE, settings)
+    return labelled(found, "fig6", TITLE, LABEL, settings)
 
 
 def _run(problem: Problem, rate: float, steps: int) -> xr.Dataset:
     record = ("loss", "error", "margins", "sharpness")
-    run = simulate(problem, GradientDescent(rate, steps), record=record)
+    run = simulate(problem, GradientDescent(rate, steps), record=record, events=False)
     return (
         run[list(record)]
         .drop_vars(["time", "probs", "target", "class"], errors="ignore")

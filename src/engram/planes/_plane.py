@@ -6,7 +6,7 @@ import numpy as np
 
 from engram import memory
 from engram._checks import InputError, check_floats
-from engram._types import ArrayLike, Weights
+from engram._types import ArrayLike, Scalar, Weights
 from engram.capacity import max_margin
 from engram.problem import Problem
 
@@ -28,7 +28,7 @@ class Plane(NamedTuple):
     names: tuple[str, str] = ("a", "b")
     is_exact: bool = False
 
-    def weights(self, a: float, b: float) -> Weights:
+    def weights(self, a: Scalar, b: Scalar) -> Weights:
         """The weights at a point of the plane."""
         return self.origin + a * self.first + b * self.second
 

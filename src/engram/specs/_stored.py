@@ -5,6 +5,7 @@ from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
+import h5py
 import xarray as xr
 
 from engram._checks import InputError
@@ -26,17 +27,19 @@ def with_source(run: xr.Dataset, problem: Problem, spec: str) -> xr.Dataset:
 
 def read_netcdf(path: Path) -> xr.Dataset:
     """All of a NetCDF file, in memory; one that cannot be used gets one clear error."""
+    if not path.is_file():
+        raise InputError(f"SPEC cannot be read: {path} is no file. Check the name.")
     try:
+        with h5py.File(path) as file:
+            # Where this fails in h5netcdf, that prints a traceback of its own when it is cleared up.
+            file.attrs.get("_nc3_strict")
         with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as data:
             return data.load()
-    except OSError as error:
-        reason = error.strerror or str(error)
-    except Exception as error:  # what a damaged file raises depends on where it is damaged
-        reason = str(error) or type(error).__name__
-    raise InputError(
-        f"SPEC cannot be read as NetCDF: {path} ({' '.join(reason.split())}). Check the name; a "
-        "damaged file must be written again."
-    )
+    except Exception as error:  # of what type depends on where a file is damaged
+        raise InputError(
+            f"SPEC cannot be read as NetCDF: {path} ({' '.join(str(error).split())}). It is damaged "
+            "or of another kind; write it again."
+        ) from None
 
 
 def spec_of(data: xr.Dataset, path: Path, given: dict[str, dict[str, Any]]) -> SimulationSpec:

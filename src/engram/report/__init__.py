@@ -1,0 +1,5 @@
+"""One page that shows every figure and every claim, with its numbers, and opens anywhere."""
+
+from engram.report._page import Run as Run
+from engram.report._page import render as render
+from engram.report._page import write_report as write_report

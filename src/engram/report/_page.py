@@ -1,0 +1,146 @@
+"""The page: what was made, how it compares, on what machine, in one file with nothing outside it."""
+
+import base64
+import dataclasses
+import datetime
+import io
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from matplotlib.figure import Figure
+
+import engram
+from engram._files import written_whole
+from engram.audits import Finding, curves_of, draw, in_words, where
+from engram.figures import Made
+from engram.report._machine import machine, versions
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run of `engram reproduce`.
+
+    Args:
+        made: The figures, in order.
+        findings: The audited claims. None if the audit was not asked for.
+        command: What was typed.
+        scale: "quick" or "paper".
+        seconds: How long everything took.
+        missing: What an interruption left undone.
+    """
+
+    made: Sequence[Made]
+    findings: Sequence[Finding] | None
+    command: str
+    scale: str
+    seconds: float
+    missing: Sequence[str] = ()
+
+    @property
+    def faults(self) -> list[str]:
+        """What is out of tolerance or not as on record, one line each."""
+        rows = [
+            f"{made.name}: {row.quantity}: ours {row.ours:.10g}, reference {row.reference:.10g}, "
+            f"difference {row.difference:.1e}, tolerance {row.tolerance:.1e}"
+            for made in self.made
+            for row in made.comparisons
+            if not row.is_ok
+        ]
+        changed = [finding for finding in self.findings or () if finding.changes]
+        return rows + [f"{found.claim.id}: {'; '.join(found.changes)}" for found in changed]
+
+
+def write_report(run: Run, path: Path) -> None:
+    """Write the page, whole or not at all."""
+    with written_whole(path) as partial:
+        partial.write_text(render(run), encoding="utf-8")
+
+
+def render(run: Run) -> str:
+    """The page as text."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("engram.report", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"number": _number, "small": _small, "value": _value}
+    rows = [row for made in run.made for row in made.comparisons]
+    claims = [_claim(finding) for finding in run.findings or ()]
+    return environment.get_template("page.html").render(
+        run=run,
+        version=engram.__version__,
+        date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        figures=[_figure(made) for made in run.made],
+        compared=sum(row.reference is not None for row in rows),
+        unknown=sum(row.reference is None for row in rows),
+        outside=sum(not row.is_ok for row in rows),
+        claims=claims,
+        counts=Counter(finding.verdict for finding in run.findings or ()),
+        changed=sum(bool(finding.changes) for finding in run.findings or ()),
+        certified=sum(finding.is_certified for finding in run.findings or ()),
+        machine=machine(),
+        versions=versions(),
+    )
+
+
+def _figure(made: Made) -> dict[str, Any]:
+    png = next(path for path in made.files if path.suffix == ".png")
+    known = [row for row in made.comparisons if row.reference is not None]
+    return {
+        "made": made,
+        "number": made.name.removeprefix("fig"),
+        "picture": base64.b64encode(png.read_bytes()).decode(),
+        "settings": {name: json.dumps(value) for name, value in made.settings.items()},
+        "known": len(known),
+        "inside": sum(row.is_ok for row in known),
+        "files": [path.name for path in made.files],
+    }
+
+
+def _claim(finding: Finding) -> dict[str, Any]:
+    claim = finding.claim
+    return {
+        "id": claim.id,
+        "where": claim.place or where(claim.label),
+        "title": claim.title,
+        "verdict": finding.verdict,
+        "holds": finding.printed is None or finding.printed.holds,
+        "slack": None if finding.printed is None else finding.printed.worst,
+        "is_certified": finding.is_certified,
+        "changes": finding.changes,
+        "words": in_words(finding),
+        "picture": _picture(finding),
+        "seconds": finding.seconds,
+    }
+
+
+def _picture(finding: Finding) -> str | None:
+    curves = curves_of(finding)
+    if curves is None:
+        return None
+    figure = Figure(figsize=(5.6, 3.2), layout="constrained")
+    draw(figure.subplots(), curves)
+    file = io.BytesIO()
+    figure.savefig(file, dpi=80, format="png")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _number(value: float) -> str:
+    return f"{value:.10g}"
+
+
+def _small(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def _value(value: str) -> str:
+    """A setting, short enough for a line: of a long list the ends."""
+    return value if len(value) <= 90 else f"{value[:60]} … {value[-20:]}"

@@ -1,0 +1,190 @@
+"""Figures: every reference value reproduced, the rest by an account of its own, nothing cut off."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+import xarray as xr
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+import engram
+from engram import figures, plotting
+from engram.figures import fig3_steps_to_accuracy as fig3
+
+SMALL = {
+    "fig1": {"num": 50},
+    "fig2": {"num": 50},
+    "fig3": {"fine": 8},
+    "fig4": {"num": 100, "draws": 8, "num_tokens": (3, 5), "dims": (2, 3)},
+    "fig5": {"num": 100},
+    "fig6": {"draws": 6},
+}
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Each figure's data once, on the authors' own grids and few draws."""
+    found = {}
+
+    def of(name):
+        if name not in found:
+            module = figures.module_of(name)
+            settings = dataclasses.replace(module.SCALES["quick"], **SMALL[name])
+            told = []
+            data = module.compute(settings, lambda *both: told.append(both))
+            assert told[-1][0] == told[-1][1]  # the progress bar reaches its end
+            found[name] = data
+        return found[name]
+
+    return of
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_every_reference_value_is_reproduced(made, name):
+    module = figures.module_of(name)
+    rows = module.compare(made(name))
+    known = [row for row in rows if row.reference is not None]
+    assert len(known) >= 4
+    assert [row for row in rows if not row.is_ok] == []
+    assert all(row.tolerance <= 1e-9 * max(1.0, abs(row.reference)) * 30 for row in known)
+    assert all(module.findings(made(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("fig1", "plane_loss"), ("fig2", "loss"), ("fig3", "first_perfect"), ("fig4", "sgd_gamma"),
+     ("fig5", "sharpness"), ("fig6", "margins")],
+)  # fmt: skip
+def test_a_wrong_value_is_found(made, name, variable):
+    data = made(name)
+    for spoil in (1e-6, np.nan):
+        moved = data.assign({variable: data[variable] + (1 if name == "fig3" else spoil)})
+        assert not all(row.is_ok for row in figures.module_of(name).compare(moved))
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_the_picture_is_whole(made, name):
+    figure = figures.module_of(name).draw(made(name))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    drawn = figure.get_tightbbox(canvas.get_renderer())  # of everything visible, in inches
+    width, height = figure.get_size_inches()
+    assert min(drawn.x0, drawn.y0) >= -0.01
+    assert drawn.x1 <= width + 0.01
+    assert drawn.y1 <= height + 0.01
+    sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text()]
+    assert min(sizes) >= 5.5  # points: legible in print at column width
+    for axes in figure.axes:
+        assert axes.get_title() or axes.get_xlabel() or axes.get_ylabel() or axes.get_yticks().size
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_data_says_what_it_is_and_can_be_written(made, name, tmp_path):
+    data = made(name)
+    path = tmp_path / f"{name}.nc"
+    figures.write_data(data, path)
+    with xr.open_dataset(path, engine="h5netcdf") as read:
+        xr.testing.assert_identical(read.load(), data)
+    assert json.loads(data.attrs["settings"])
+    for variable in data.data_vars:
+        assert data[variable].attrs["long_name"]
+        assert data[variable].attrs["units"]
+
+
+def test_a_figure_is_computed_again_from_its_file(made, tmp_path):
+    data = made("fig2")
+    figures.write_data(data, tmp_path / "fig2.nc")
+    xr.testing.assert_identical(figures.compute_again(tmp_path / "fig2.nc"), data)
+    engram.two_tokens(0.5, 0.5).save(tmp_path / "problem.nc")
+    with pytest.raises(ValueError, match="not the data of a figure"):
+        figures.compute_again(tmp_path / "problem.nc")
+
+
+def test_figure_3_agrees_with_single_runs():
+    rng = np.random.default_rng(0)
+    alpha, p1 = rng.uniform(0.5, 1, 6), rng.uniform(0.55, 0.95, 6)
+    rate = np.exp(rng.uniform(np.log(0.3), np.log(12), 6))
+    first, kept = fig3.steps_to_accuracy(alpha, p1, rate, 200)
+    for cell in range(6):
+        run = engram.simulate(
+            engram.two_tokens(alpha[cell], p1[cell]),
+            engram.GradientDescent(rate[cell], 199),
+            record=("loss",),
+            space="weights",
+        )
+        np.testing.assert_equal(first[cell], float(run.first_perfect))
+        np.testing.assert_equal(kept[cell], float(run.perfect_from))
+
+
+def test_figure_4_agrees_with_a_search_over_all_angles_and_a_solver(made):
+    data = made("fig4")
+    for index in (2, 3):  # the draws whose results the reference does not hold
+        case = figures.reference("fig4")["cases"][index]
+        E, p = np.asarray(case["E"]), np.asarray(case["probabilities_f64"])
+        z = (1 - 2 * np.asarray(case["targets"]))[:, None] * E  # right where γ z > 0
+        here = data.isel(case=index)
+        loss = lambda g, z=z, p=p: (p * np.logaddexp(0, -z @ g)).sum()
+        slope = lambda g, z=z, p=p: -(p / (1 + np.exp(z @ g))) @ z
+        best = scipy.optimize.minimize(loss, np.zeros(2), jac=slope, tol=1e-12)
+        np.testing.assert_allclose(here.minimiser, best.x, atol=1e-6)
+        turns = np.sort((np.arctan2(z[:, 1], z[:, 0]) + np.pi / 2 * np.array([[1], [-1]])).ravel() % (2 * np.pi))  # fmt: skip
+        middles = (turns + np.roll(turns, -1) + 2 * np.pi * (np.roll(turns, -1) < turns)) / 2
+        rays = np.stack([np.cos(middles), np.sin(middles)])
+        least = (p[:, None] * (z @ rays <= 0)).sum(0).min()
+        assert float(here.least_error) == pytest.approx(least, abs=1e-12)
+        excess = (p * (z @ best.x <= 0)).sum() - least
+        assert float(here.excess_risk) == pytest.approx(excess, abs=1e-12)
+
+
+def test_figure_5_agrees_with_the_dense_hessian(made):
+    data = made("fig5")
+    case = figures.reference("fig5")["cases"][1]  # whose results the reference does not hold
+    problem = figures.problem_of(case)
+    E, U, p, y = problem.inputs, problem.outputs, problem.probs, problem.targets
+
+    def loss(W):
+        w = E @ W.T @ U.T
+        return (p * (jax.nn.logsumexp(w, axis=1) - w[jnp.arange(len(y)), y])).sum()
+
+    with jax.enable_x64(True):
+        hessian = jax.jit(jax.hessian(loss))
+        u = problem.outputs[0] - problem.outputs[1]
+        for rate, step in ((10.0, 0), (10.0, 34), (1.0, 20)):
+            here = data.isel(case=1, step=step).sel(learning_rate=rate)
+            W = np.outer(u / (u @ u), here.gamma.values)
+            top = np.linalg.eigvalsh(np.asarray(hessian(W)).reshape(4, 4))[-1]
+            assert float(here.sharpness) == pytest.approx(top, rel=1e-9)
+
+
+def test_figure_6_agrees_with_a_textbook_loop(made):
+    data = made("fig6")
+    case = figures.reference("fig6")["cases"][2]  # whose results the reference does not hold
+    E, U, p = (np.asarray(case[key]) for key in ("E", "U", "probabilities_f64"))
+    for rate in (3.0, 10.0, 20.0):
+        W = np.zeros((10, 10))
+        for t in range(100):
+            w = E @ W.T @ U.T
+            m = np.diag(w) - np.where(np.eye(5), -np.inf, w).max(1)
+            here = data.sel(dim=10, learning_rate=rate).isel(step=t)
+            np.testing.assert_allclose(here.margins, m, rtol=1e-9, atol=1e-9)
+            q = np.exp(w - w.max(1, keepdims=True))
+            q /= q.sum(1, keepdims=True)
+            W = W - rate * U.T @ (p[:, None] * (q - np.eye(5))).T @ E
+
+
+def test_draws_do_not_depend_on_how_many_there_are(made):
+    module = figures.module_of("fig6")
+    fewer = module._over_draws(3, dataclasses.replace(module.Settings(), draws=3))
+    ours = made("fig6").sel(dim=3).isel(draw=slice(0, 3))
+    np.testing.assert_allclose(ours.drawn_final_loss, fewer.drawn_final_loss, rtol=1e-9)
+
+
+def test_a_learning_rate_has_one_look():
+    looks = [tuple(plotting.rate_style(rate).values()) for rate in (0.1, 1.0, 3.0, 10.0, 20.0)]
+    assert len({colour for colour, _ in looks}) == len({mark for _, mark in looks}) == 5
+    assert plotting.rate_style(10.0) == plotting.rate_style(10)
