@@ -39,7 +39,13 @@ def test_reproduce_writes_the_loss_spike(tmp_path):
     out = tmp_path / "out"
     done = run("reproduce", "fig2", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    assert sorted(p.name for p in out.iterdir()) == ["fig2.nc", "fig2.pdf", "fig2.png"]
+    names = ["fig2.nc", "fig2.pdf", "fig2.png", "report.html"]
+    assert sorted(p.name for p in out.iterdir()) == names
+    assert f"report: {out}/report.html" in done.stdout
+    assert "6.9 times lower" in (out / "report.html").read_text()
+    again = run("simulate", str(out / "fig2.nc"))
+    assert again.returncode == 0, again.stderr
+    assert "bit for bit" in again.stdout
     assert (out / "fig2.png").stat().st_size < 300_000
     with xr.open_dataset(out / "fig2.nc", engine="h5netcdf") as data:
         loss = data.loss.sel(learning_rate=10.0)
@@ -51,7 +57,10 @@ def test_reproduce_writes_the_loss_spike(tmp_path):
 def test_wrong_usage_is_one_line_and_exit_2(tmp_path):
     done = run("reproduce", "fig99")
     assert done.returncode == 2
-    assert done.stderr == "error: FIGURE must be one of fig2, got fig99. Pick from those.\n"
+    assert done.stderr == (
+        "error: FIGURE must be one of fig1, fig2, fig3, fig4, fig5, fig6, claims, got fig99. "
+        "Pick from those.\n"
+    )
     done = run("bench", "absent")
     assert done.returncode == 2
     assert "got absent" in done.stderr

@@ -20,7 +20,7 @@ SMALL = {
     "fig1": {"num": 50},
     "fig2": {"num": 50},
     "fig3": {"fine": 8},
-    "fig4": {"num": 100, "draws": 8, "num_tokens": (3, 5), "dims": (2, 3)},
+    "fig4": {"num": 100, "draws": 8, "num_tokens": (3, 5), "dims": (2,)},
     "fig5": {"num": 100},
     "fig6": {"draws": 6},
 }
@@ -132,7 +132,8 @@ def test_figure_4_agrees_with_a_search_over_all_angles_and_a_solver(made):
         slope = lambda g, z=z, p=p: -(p / (1 + np.exp(z @ g))) @ z
         best = scipy.optimize.minimize(loss, np.zeros(2), jac=slope, tol=1e-12)
         np.testing.assert_allclose(here.minimiser, best.x, atol=1e-6)
-        turns = np.sort((np.arctan2(z[:, 1], z[:, 0]) + np.pi / 2 * np.array([[1], [-1]])).ravel() % (2 * np.pi))  # fmt: skip
+        normals = np.arctan2(z[:, 1], z[:, 0]) + np.pi / 2 * np.array([[1], [-1]])
+        turns = np.sort(normals.ravel() % (2 * np.pi))
         middles = (turns + np.roll(turns, -1) + 2 * np.pi * (np.roll(turns, -1) < turns)) / 2
         rays = np.stack([np.cos(middles), np.sin(middles)])
         least = (p[:, None] * (z @ rays <= 0)).sum(0).min()

@@ -19,10 +19,11 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
+def _print_version(asked: bool) -> bool:
     if asked:
         typer.echo(f"engram {engram.__version__}")
         raise typer.Exit
+    return asked
 
 
 @app.callback()

@@ -18,7 +18,7 @@ from engram.system import AbstractSystem
 
 # Steps between two looks at whether to go on. A short loop of known length compiles to far faster
 # code than one whose end is known only as it runs, or whose body is long.
-_BURST = 32
+BURST = 32
 
 
 class AbstractFold(eqx.Module):
@@ -104,14 +104,14 @@ def advance(
             return dynamics.step(system, inner, carry.index + i, key), watched
 
         watched = fold.watch(carry.folded, carry.index)
-        inner, watched = jax.lax.fori_loop(0, _BURST, body, (carry.inner, watched))
-        folded = fold.skip(carry.folded, watched, carry.index + _BURST - 1)
-        ahead = Carry(carry.index + _BURST, inner, folded, carry.status)
+        inner, watched = jax.lax.fori_loop(0, BURST, body, (carry.inner, watched))
+        folded = fold.skip(carry.folded, watched, carry.index + BURST - 1)
+        ahead = Carry(carry.index + BURST, inner, folded, carry.status)
         return ahead, fold.is_quiet(watched)
 
     def walk(carry: Carry) -> Carry:
         """A burst in which the fold takes in every step."""
-        return jax.lax.fori_loop(0, _BURST, lambda _, c: take(c), carry)
+        return jax.lax.fori_loop(0, BURST, lambda _, c: take(c), carry)
 
     def burst(carry_and_sound):
         carry, _ = carry_and_sound
@@ -135,7 +135,7 @@ def advance(
 
     if stop is None:
         carry, _ = jax.lax.while_loop(
-            lambda c: c[1] & (c[0].index + _BURST <= until), burst, (carry, _is_running(carry))
+            lambda c: c[1] & (c[0].index + BURST <= until), burst, (carry, _is_running(carry))
         )
     carry = jax.lax.while_loop(lambda c: _is_running(c) & (c.index < until), one, carry)
     if stop is None:

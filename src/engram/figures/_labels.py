@@ -25,6 +25,7 @@ _ABOUT = {
     "seed": ("seed of the authors' draw of the embeddings", "", "1"),
     "draw": ("seed of our draw of the embeddings", "", "1"),
     "num_tokens": ("number of tokens", "N", "1"),
+    "num_classes": ("number of classes", "M", "1"),
     "dim": ("dimension of the embeddings", "d", "1"),
     "gamma_1": ("first coordinate of the plane", "gamma_1 = (u_1 - u_2)^T W f_1", "1"),
     "gamma_2": ("second coordinate of the plane", "gamma_2 = (u_1 - u_2)^T W f_2", "1"),

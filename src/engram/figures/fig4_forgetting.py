@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from engram import plotting
 from engram.capacity import calibration, forgetting_rate
@@ -43,8 +44,9 @@ class Settings:
     sgd_second: tuple[float, float] = (-1.5, 5.5)
     draws: int = 200  # seeds 0, 1, ... of our own
     settings: tuple[tuple[int, float], ...] = ((3, 1.0), (30, 1.0), (10, 2.0))  # N, exponent
-    num_tokens: tuple[int, ...] = (3, 5, 10, 20, 40)  # how often the likeliest token is forgotten
-    dims: tuple[int, ...] = (2, 3, 5)
+    num_tokens: tuple[int, ...] = (5, 10, 20, 40)  # how often the likeliest token is forgotten
+    dims: tuple[int, ...] = (2, 3)
+    num_classes: tuple[int, ...] = (2, 5)
 
 
 SCALES = {"quick": Settings(), "paper": Settings(num=595, draws=2000)}
@@ -54,7 +56,7 @@ def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) 
     """Four landscapes with their exact excess risks, the SGD run, and the same over many seeds."""
     cases = [case_of("fig4", seed=seed) for seed in settings.seeds]
     sgd_case = reference("fig4_sgd")["cases"][0]
-    stages = len(cases) + 1 + len(settings.settings) + 1
+    stages = len(cases) + 1 + len(settings.settings) + len(settings.num_classes)
     told = iter(range(1, stages + 1))
     step = lambda: tell(next(told), stages) if tell is not None else None
     rows = []
@@ -77,9 +79,16 @@ def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) 
         spread.append([calibration(problem).excess for problem in drawn])
         step()
     numbers, exponents = zip(*settings.settings, strict=True)
-    often = forgetting_rate(settings.num_tokens, settings.dims, draws=settings.draws)
+    rates = []
+    for number in settings.num_classes:
+        rates.append(
+            forgetting_rate(
+                settings.num_tokens, settings.dims, num_classes=number, draws=settings.draws
+            )
+        )
+        step()
+    often = xr.concat(rates, xr.Variable("num_classes", list(settings.num_classes)))
     often = often.rename(rate="forgetting_rate", low="forgetting_low", high="forgetting_high")
-    step()
     typical = xr.Dataset(
         {"drawn_excess_risk": (("setting", "draw"), spread)},
         {
@@ -210,15 +219,16 @@ def findings(data: xr.Dataset) -> list[str]:
         + _typical(data, 10, float(data.sgd_excess_risk))
     )
     rate = data.forgetting_rate
-    shares = ", ".join(
-        f"N = {n}: " + " / ".join(f"{100 * float(rate.sel(num_tokens=n, dim=d)):.1f}" for d in rate.dim.values)
-        for n in rate.num_tokens.values
-    )  # fmt: skip
-    dims = ", ".join(map(str, rate.dim.values))
-    said.append(
-        f"the likeliest token is forgotten in so many % of {data.sizes['draw']} draws, d = {dims}: {shares}"
-    )
-    return said  # fmt: skip
+    for M in rate.num_classes.values:
+        for d in rate.dim.values:
+            shares = ", ".join(
+                f"{100 * float(rate.sel(num_classes=M, num_tokens=n, dim=d)):.1f} % (N = {n})"
+                for n in rate.num_tokens.values
+            )
+            said.append(
+                f"M = {M}, d = {d}: the likeliest token is forgotten in {shares} of {data.sizes['draw']} draws"
+            )
+    return said
 
 
 def _typical(data: xr.Dataset, number: int, value: float) -> str:
@@ -307,7 +317,7 @@ def _spread(axes: Axes, data: xr.Dataset) -> None:
         for label, value in here.items():
             axes.plot(value, row, "D", color=plotting.COLOURS[1], ms=4, zorder=3)
             axes.annotate(label, (value, row), (0, 5), textcoords="offset points", fontsize=6.5,
-                          ha="center", bbox={"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.7})  # fmt: skip
+                          ha="left" if value < 0.02 else "center", bbox={"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.7})  # fmt: skip
     names = [f"$N = {n}$, $p \\propto x^{{-{a:g}}}$" for n, a in zip(data.drawn_num_tokens.values, data.drawn_exponent.values, strict=True)]  # fmt: skip
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.65)
@@ -315,19 +325,20 @@ def _spread(axes: Axes, data: xr.Dataset) -> None:
 
 
 def _often(axes: Axes, data: xr.Dataset) -> None:
-    for index, d in enumerate(data.dim.values):
-        here = data.sel(dim=d)
-        span = [
-            here.forgetting_rate - here.forgetting_low,
-            here.forgetting_high - here.forgetting_rate,
-        ]
-        beside = data.num_tokens + 0.6 * (index - 1)  # so that the bars do not cover one another
-        axes.errorbar(beside, here.forgetting_rate, np.maximum(span, 0), capsize=2, marker="os^Dv"[index],
-                      ms=3, color=plotting.COLOURS[index], label=f"$d = {d}$")  # fmt: skip
-    axes.set(
-        xlabel="number of tokens $N$",
-        ylabel="share of draws",
-        title="Likeliest token forgotten (95 %)",
-    )
-    axes.legend(loc="upper left", ncols=3, columnspacing=1, handlelength=1.2)
-    axes.set_ylim(top=1.2 * float(data.forgetting_high.max()))
+    for index, M in enumerate(data.num_classes.values):
+        for other, d in enumerate(data.dim.values):
+            here = data.sel(num_classes=M, dim=d)
+            rate = here.forgetting_rate
+            span = [rate - here.forgetting_low, here.forgetting_high - rate]
+            shift = 1 + 0.03 * (2 * index + other)  # so that the bars do not cover one another
+            axes.errorbar(
+                shift * data.num_tokens, rate, np.maximum(span, 0), capsize=2, ms=3, lw=1.1,
+                marker="os^D"[2 * index + other], color=plotting.COLOURS[index],
+                ls=("-", "--")[other], label=f"$M = {M}$, $d = {d}$",
+            )  # fmt: skip
+    axes.set(xlabel="number of tokens $N$", ylabel="share of draws (95 %)", xscale="log")
+    axes.set_title("Likeliest token forgotten")
+    axes.set_xticks(data.num_tokens.values, [str(n) for n in data.num_tokens.values])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.legend(ncols=2, columnspacing=1, handlelength=1.8, fontsize=6)
+    axes.set_ylim(top=1.45 * float(data.forgetting_high.max()))

@@ -174,7 +174,7 @@ def draw(data: xr.Dataset) -> Figure:
         grid[0, -1].set_title("loss $L(W_t)$")
         grid[0, 0].legend(
             ncols=2,
-            loc="upper left",
+            loc="lower left",
             fontsize=5.5,
             handlelength=1,
             columnspacing=0.6,

@@ -29,6 +29,7 @@ from engram.dynamics import (
     segment,
 )
 from engram.dynamics._flow import EXPLICIT_STEPS
+from engram.dynamics._run import BURST
 from engram.memory import MemorySystem
 from engram.observables import Events, FlowRecord, Record, events_of_series, make_record
 from engram.particles import MarginSystem, ParticleSystem
@@ -258,7 +259,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
     size = min(_POINTS, len(steps))
     rows: list[Any] = []
     total = dynamics.num_steps
-    position, limit, measured = 0, 1_000, False
+    position, limit, measured = 0, 32 * BURST, False
     status = Status.RUNNING
     try:
         while status == Status.RUNNING and (int(carry.index) < total or position < len(steps)):
@@ -278,6 +279,8 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
                 # By the steps really made: records may have ended the segment before its limit.
                 rate = (int(carry.index) - before) / max(took, 1e-6)
                 limit = int(np.clip(rate * _SECONDS, 64, 4 * limit))
+                # Whole bursts, so that no result depends on how fast the machine is.
+                limit -= limit % BURST
             measured = True
             position += len(wanted)
             status = Status(int(carry.status))
