@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from engram._checks import InputError
 from engram.problem import Problem
 
 
@@ -26,4 +27,9 @@ def case_of(name: str, **wanted: Any) -> Any:
     for case in reference(name)["cases"]:
         if all(np.isclose(case[key], value) for key, value in wanted.items()):
             return case
-    raise KeyError(f"{name} has no case with {wanted}")
+    entry, value = next(iter(wanted.items()))
+    known = ", ".join(str(case[entry]) for case in reference(name)["cases"])
+    raise InputError(
+        f"the settings of {name} must keep to the authors' draws, {entry} = {known}, got {value!r}. Draw your "
+        "own with `engram.on_sphere`."
+    )
