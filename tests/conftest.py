@@ -1,5 +1,9 @@
 """Shared switches. x64 stays off, as on a user's machine: double precision must come by itself."""
 
+import gc
+from pathlib import Path
+
+import equinox as eqx
 import jax
 import pytest
 from hypothesis import Phase, settings
@@ -18,3 +22,14 @@ def x64():
     """For tests that use JAX directly in double precision."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_programs():
+    """Forget compiled programs in time: each holds memory maps, of which a process may have 65,530."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
+        eqx.clear_caches()
+        gc.collect()

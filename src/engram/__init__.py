@@ -32,6 +32,7 @@ _MODULES = (
     "audits",
     "capacity",
     "dynamics",
+    "figures",
     "memory",
     "observables",
     "particles",

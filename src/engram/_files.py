@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from engram._checks import InputError
 
@@ -34,6 +35,14 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def clear_leftovers(folder: Path, *stems: Any) -> None:
+    """Remove what a killed run left half-written in a folder; `stems` are names or tuples of them."""
+    names = [name for stem in stems for name in ((stem,) if isinstance(stem, str) else stem)]
+    for name in names:
+        for path in folder.glob(f".{name}-????????.*"):
+            path.unlink(missing_ok=True)
 
 
 def check_folder(name: str, path: Path) -> None:

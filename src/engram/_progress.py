@@ -1,10 +1,37 @@
 """A progress bar with an ETA for long work; silent when work is short or nobody watches."""
 
 import contextlib
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 _PATIENCE = 1.0  # seconds of work before a bar appears
+_asked_to_stop = threading.Event()
+
+
+def heed_interrupts() -> None:
+    """Make sure that Ctrl-C is heard: an exception within a callback of JAX or of the collector is lost.
+
+    The signal raises `KeyboardInterrupt` as ever, and is remembered; the next `tell` raises it again.
+    """
+
+    def handle(number: int, frame: object) -> None:
+        _asked_to_stop.set()
+        signal.default_int_handler(number, frame)  # pyright: ignore[reportArgumentType]
+
+    _asked_to_stop.clear()
+    signal.signal(signal.SIGINT, handle)
+    # A polite kill unwinds too, so that no temporary file is left.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
+def was_interrupted() -> bool:
+    """Whether Ctrl-C came; asked once, it is forgotten."""
+    came = _asked_to_stop.is_set()
+    _asked_to_stop.clear()
+    return came
 
 
 @contextlib.contextmanager
@@ -38,6 +65,8 @@ def progress_bar(title: str, unit: str = "steps") -> Iterator[Callable[[int, int
 
     def tell(done: int, total: int) -> None:
         nonlocal shown
+        if was_interrupted():
+            raise KeyboardInterrupt
         if not shown and time.monotonic() - began > _PATIENCE and done < total:
             bar.start()
             shown = True

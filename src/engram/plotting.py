@@ -59,8 +59,17 @@ def new_figure(width: float, height: float) -> Figure:
 
 def rate_style(rate: Any) -> dict[str, Any]:
     """The colour and the mark of a learning rate."""
-    nearest = min(_RATES, key=lambda known: abs(np.log(known / rate)))
-    colour, mark = _RATES[nearest]
+    for known, (colour, mark) in _RATES.items():
+        if np.isclose(known, rate, rtol=1e-6):
+            return {"color": colour, "marker": mark}
+    others = [
+        ("#56B4E9", "p"),
+        ("#000000", "h"),
+        ("#999933", "X"),
+        ("#882255", "P"),
+        ("#332288", "*"),
+    ]
+    colour, mark = others[round(10 * np.log10(max(float(rate), 1e-30))) % len(others)]
     return {"color": colour, "marker": mark}
 
 
@@ -77,7 +86,9 @@ def shade_accuracy(axes: Axes, begin: Any, end: Any, error: Any) -> None:
         )  # fmt: skip
 
 
-def draw_levels(axes: Axes, x: Any, y: Any, z: Any, *, num: int = 12, label: bool = True) -> None:
+def draw_levels(
+    axes: Axes, x: Any, y: Any, z: Any, *, num: int = 12, label: bool = True, avoid: Any = ()
+) -> None:
     """Level lines at levels that are round, evenly spaced in the share of the plane they enclose."""
     levels = round_levels(z, num)
     lines = axes.contour(x, y, z, levels=levels, colors="0.25", linewidths=0.6)
@@ -87,13 +98,15 @@ def draw_levels(axes: Axes, x: Any, y: Any, z: Any, *, num: int = 12, label: boo
         )
         for text in texts:
             text.set_path_effects([withStroke(linewidth=2, foreground="white", alpha=0.8)])
-            _keep_inside(axes, text)
+            _keep_clear(axes, text, avoid)
 
 
-def _keep_inside(axes: Axes, text: Any) -> None:
-    """A label at the edge would be cut: it is left out."""
-    x, y = axes.transAxes.inverted().transform(axes.transData.transform(text.get_position()))
-    if not (0.08 < x < 0.92 and 0.08 < y < 0.92):
+def _keep_clear(axes: Axes, text: Any, avoid: Any) -> None:
+    """A label at the edge would be cut, and one upon another illegible: those are left out."""
+    place = lambda at: axes.transAxes.inverted().transform(axes.transData.transform(at))
+    x, y = place(text.get_position())
+    crowded = any(np.hypot(*(place(point) - (x, y))) < 0.16 for point in avoid)
+    if crowded or not (0.08 < x < 0.92 and 0.08 < y < 0.92):
         text.remove()
 
 
@@ -120,4 +133,4 @@ def draw_path(axes: Axes, path: Any, rate: Any, *, label: str | None = None, ms:
 def name_plane(axes: Axes) -> None:
     """Labels of the plane's coordinates."""
     axes.set_xlabel(r"$\gamma_1$", labelpad=1)
-    axes.set_ylabel(r"$\gamma_2$", labelpad=0)
+    axes.set_ylabel(r"$\gamma_2$", labelpad=2)

@@ -1,6 +1,10 @@
 """`engram reproduce` from within: exit codes, interruptions, and what it leaves behind."""
 
 import dataclasses
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -32,7 +36,7 @@ def test_out_of_tolerance_is_exit_1_and_said(tmp_path, monkeypatch, capsys):
     assert end.value.code == 1
     told = capsys.readouterr()
     assert "7 of 8 within tolerance" in told.out
-    assert "out of tolerance: fig1: loss" in told.err
+    assert "not as it should be: fig1: loss" in told.err
     assert "Not as it should be" in (tmp_path / "report.html").read_text()
 
 
@@ -55,7 +59,8 @@ def test_interrupted_it_keeps_what_is_done_and_says_what_is_not(tmp_path, monkey
     with pytest.raises(SystemExit) as end:
         _reproduce.reproduce(["fig2", "fig1", "fig3"], "quick", tmp_path)
     assert end.value.code == 130
-    assert "interrupted before fig2, fig3; again: engram reproduce" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "interrupted before fig2, fig3; again: engram reproduce fig1 fig2 fig3 --out" in told
     assert left(tmp_path) == ["fig1.nc", "fig1.pdf", "fig1.png", "fig2.png", "report.html"]
     page = (tmp_path / "report.html").read_text()
     assert "fig2, fig3 not made" in page
@@ -92,3 +97,28 @@ def test_wrong_scale_is_refused_before_any_work(tmp_path):
     with pytest.raises(InputError, match="--scale"):
         _reproduce.reproduce(["fig1"], "huge", tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_a_real_signal_is_heard_whenever_it_comes(tmp_path):
+    """Also within a callback, where Python drops the exception; then the next part hears of it."""
+    (tmp_path / "report.html").write_text("of an older run")
+    (tmp_path / ".fig1-abcdefgh.nc").write_text("half of an older figure")
+    for delay in (2.0, 5.0):
+        command = [
+            sys.executable,
+            "-m",
+            "engram",
+            "reproduce",
+            "fig4",
+            "fig6",
+            "--out",
+            str(tmp_path),
+        ]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=120)
+        assert process.returncode == 130, told
+        assert "interrupted" in told
+        assert not [name for name in left(tmp_path) if name.startswith(".")]

@@ -67,6 +67,50 @@ def test_a_wrong_value_is_found(made, name, variable):
         assert not all(row.is_ok for row in figures.module_of(name).compare(moved))
 
 
+OTHERS = {
+    "fig1": {"correlations": (0.2,), "num": 30, "half_widths": (2.0,)},
+    "fig2": {"learning_rates": (5.0, 40.0), "points": 20, "num": 30},
+    "fig3": {"learning_rates": (5.0,), "fine": 2, "log_odds": (1.0, 2.0), "correlations": (0.5, 0.9),
+             "log_odds_shown": 0, "correlation_shown": 1, "points": 40},
+    "fig5": {"seeds": (9,), "num": 30, "points": 20},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_settings_work_and_are_compared_with_nothing_else(name):
+    module = figures.module_of(name)
+    data = module.compute(dataclasses.replace(module.Settings(), **OTHERS[name]))
+    assert all(row.reference is None for row in module.compare(data))
+    assert all(module.findings(data))
+    module.draw(data)
+
+
+def test_findings_say_what_the_data_say(made):
+    spikes = figures.module_of("fig2").findings(made("fig2"))
+    assert spikes[0].startswith("η = 10 spikes to 1.348664 at t = 5 and ends at 0.054236")
+    assert "perfect accuracy not reached in 34 steps" in spikes[1]
+    assert figures.module_of("fig3").findings(made("fig3"))[0].startswith("114 of 1000 cells")
+    risks = figures.module_of("fig4").findings(made("fig4"))
+    assert "excess risk 0.2727" in risks[1]
+    assert "it forgets 2 of 3 tokens (2, 3, from 1)" in risks[1]
+    sharp = figures.module_of("fig5").findings(made("fig5"))
+    assert sum("jumping to and fro" in line for line in sharp) == 1  # of the four runs one cycles
+
+
+def test_a_value_that_is_no_number_fails_also_without_a_reference():
+    assert not figures.Comparison("x", np.nan, None).is_ok
+    assert figures.Comparison("x", 1.0, None).is_ok
+
+
+@pytest.mark.parametrize(
+    "settings", ["[1]", '{"num": "x"}', '{"learning_rates": 3}', "{", '{"colour": 1}']
+)
+def test_settings_that_make_no_sense_are_refused(made, tmp_path, settings):
+    figures.write_data(made("fig2").assign_attrs(settings=settings), tmp_path / "fig2.nc")
+    with pytest.raises(ValueError, match="settings that fig2 does not take"):
+        figures.compute_again(tmp_path / "fig2.nc")
+
+
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_the_picture_is_whole(made, name):
     figure = figures.module_of(name).draw(made(name))
@@ -79,8 +123,9 @@ def test_the_picture_is_whole(made, name):
     assert drawn.y1 <= height + 0.01
     sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text()]
     assert min(sizes) >= 5.5  # points: legible in print at column width
-    for axes in figure.axes:
-        assert axes.get_title() or axes.get_xlabel() or axes.get_ylabel() or axes.get_yticks().size
+    # Every panel that shows data says what its axes are, or shares them with its neighbour.
+    labelled = [axes for axes in figure.axes if axes.get_xlabel() and axes.get_ylabel()]
+    assert len(labelled) >= 2
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)

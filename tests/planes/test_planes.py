@@ -99,3 +99,46 @@ def test_what_is_no_plane_is_refused():
         engram.landscape(engram.two_tokens(0.5, 0.75), plane, ("height",))
     with pytest.raises(InputError, match="must increase"):
         engram.landscape(engram.two_tokens(0.5, 0.75), plane, first=[1.0, 0.0])
+
+
+def test_curvature_keeps_its_digits_where_tokens_are_confidently_wrong():
+    problem = engram.two_tokens(0.5, 0.75)
+    plane = planes.memory_plane(problem)
+    scale = np.linalg.solve(problem.inputs, [1.0, -1.0])  # margins (1, 1) of the two tokens
+    for m in (-40.0, -30.0, 30.0, 40.0):
+        x, y = m * scale
+        found = engram.landscape(
+            problem, plane, ("sharpness",), first=[x, x + 1], second=[y, y + 1]
+        )
+        exact = float(memory.sharpness(problem, plane.weights(x, y)))
+        assert float(found.sharpness[0, 0]) == pytest.approx(exact, rel=1e-9)
+
+
+def test_large_memories_are_looked_at_point_by_point():
+    problem = engram.on_sphere(0, 30, 25, 20)
+    rng = np.random.default_rng(0)
+    plane = planes.plane_through(*rng.normal(size=(2, 20, 20)))
+    found = engram.landscape(
+        problem, plane, ("sharpness",), first=(-1.0, 1.0, 2), second=(-1.0, 1.0, 2)
+    )
+    exact = memory.sharpness(problem, plane.weights(1.0, -1.0))
+    assert float(found.sharpness.sel(first=1.0, second=-1.0)) == pytest.approx(
+        float(exact), rel=1e-6
+    )
+
+
+def test_a_token_that_nothing_reaches_keeps_to_the_first_class():
+    problem = engram.Problem([[0, 0], [1, 0], [0.3, 0.9]], np.eye(2), [0.5, 0.3, 0.2], [0, 0, 1])
+    regions, plane = planes.error_regions(problem), planes.memory_plane(problem)
+    for begin, end, error in zip(
+        *(regions[k].values for k in ("begin", "end", "error")), strict=True
+    ):
+        W = plane.weights(np.cos((begin + end) / 2), np.sin((begin + end) / 2))
+        assert memory.error_rate(problem, W) == pytest.approx(error, abs=1e-12)
+
+
+def test_a_count_may_be_of_numpy():
+    problem = engram.two_tokens(0.5, 0.75)
+    grid = (-1.0, 1.0, np.int64(7))
+    found = engram.landscape(problem, planes.memory_plane(problem), first=grid, second=grid)
+    assert found.sizes == {"second": 7, "first": 7}

@@ -25,6 +25,7 @@ def audit(
 ) -> None:
     from engram._checks import InputError
     from engram._files import check_folder
+    from engram._progress import was_interrupted
     from engram.audits import audit_each, select
 
     claims = select(names or None)
@@ -49,6 +50,7 @@ def audit(
     except KeyboardInterrupt:
         if not as_json and found:
             _print_table(found, time.perf_counter() - began)
+        was_interrupted()  # heard, and told here
         rest = " ".join(claim.id for claim in claims[len(found) :])
         print(f"interrupted; for the rest run: engram audit {rest}", file=sys.stderr)
         sys.exit(130)

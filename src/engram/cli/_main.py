@@ -99,14 +99,10 @@ def simulate(
     """
     from engram.cli import _simulate
 
-    if (
-        spec is None
-        and dynamics is None
-        and learning_rate is None
-        and steps is None
-        and end is None
-    ):
-        dynamics, learning_rate, steps = "gd", 10.0, 34
+    if spec is None and dynamics in (None, "gd") and end is None:
+        dynamics = "gd"
+        learning_rate = 10.0 if learning_rate is None else learning_rate
+        steps = 34 if steps is None else steps
     problem: dict[str, object] = {
         "family": "file" if problem_file else tokens, "correlation": correlation, "p1": p1,
         "num_tokens": num_tokens, "num_classes": num_classes, "dim": dim, "exponent": exponent,
@@ -182,11 +178,17 @@ def bench(
 
 def main() -> None:
     """Run the command line: 0 done, 1 a check failed, 2 wrong input, 130 interrupted."""
+    from engram._progress import heed_interrupts
+
+    heed_interrupts()
     try:
         app()
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        sys.exit(130)
+        _end_interrupted()
+    except SystemExit as end:
+        if end.code == 130:
+            _end_interrupted()
+        raise
     except BrokenPipeError:
         # The reader of a pipe has gone (as `| head` does): end quietly, also at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -196,6 +198,17 @@ def main() -> None:
             raise
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
+
+
+def _end_interrupted() -> None:
+    """Say so, unless the command has; end at once, since JAX's threads may not survive a slow end."""
+    from engram._progress import was_interrupted
+
+    if was_interrupted():
+        typer.echo("interrupted", err=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(130)
 
 
 def _is_the_users(error: Exception) -> bool:

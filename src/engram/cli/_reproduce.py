@@ -4,15 +4,17 @@ import json
 import sys
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 
 def reproduce(names: list[str], scale: str, out: Path) -> None:
     from engram._checks import InputError, check_choice
-    from engram._files import check_folder
+    from engram._files import check_folder, clear_leftovers
     from engram.figures import FIGURES, SCALES
 
     known = (*FIGURES, "claims")
@@ -23,18 +25,21 @@ def reproduce(names: list[str], scale: str, out: Path) -> None:
         )
     check_choice("--scale", scale, SCALES)
     check_folder("--out", out)
+    clear_leftovers(out, known, "report")
     wanted = [name for name in known if name in names] if names else list(known)
-    _make(wanted, scale, out, _typed(names, scale, out))
+    _make(wanted, scale, out, _typed(wanted if names else [], scale, out))
 
 
 def _typed(names: list[str], scale: str, out: Path) -> str:
     parts = ["engram reproduce", *names]
     parts += [f"--scale {scale}"] if scale != "quick" else []
+    parts += [f"--out {quote(str(out))}"] if out != Path("out") else []
     return " ".join(parts)
 
 
 def _make(wanted: list[str], scale: str, out: Path, command: str) -> None:
     """Make one after the other; what is made stays, also if a later one is interrupted."""
+    from engram._progress import was_interrupted
     from engram.report import Run, write_report
 
     began = time.perf_counter()
@@ -51,12 +56,12 @@ def _make(wanted: list[str], scale: str, out: Path, command: str) -> None:
         pass
     run = Run(made, findings, command, scale, time.perf_counter() - began, missing)
     page = out / "report.html"
-    if made or findings:
-        write_report(run, page)
-        Console().print(f"report: {page}", soft_wrap=True, highlight=False)
+    write_report(run, page)
+    Console().print(f"report: {page}", soft_wrap=True, highlight=False)
     for fault in run.faults:
-        print(f"out of tolerance: {fault}", file=sys.stderr)
+        print(f"not as it should be: {fault}", file=sys.stderr)
     if missing:
+        was_interrupted()  # heard, and told here
         print(f"interrupted before {', '.join(missing)}; again: {command}", file=sys.stderr)
         sys.exit(130)
     if run.faults:
@@ -78,8 +83,10 @@ def _figure(name: str, scale: str, out: Path) -> Any:
         f"{made.seconds:.1f} s",
         highlight=False,
     )
+    listed = Table.grid(padding=(0, 1))
     for said in made.findings:
-        console.print(f"  {escape(said)}", highlight=False)
+        listed.add_row(" ·", escape(said))
+    console.print(listed, highlight=False)
     console.print(f"  written: {out}/{name}.png, .pdf, .nc", soft_wrap=True, highlight=False)
     return made
 
@@ -88,8 +95,9 @@ def _claims(out: Path) -> list[Any]:
     from engram._files import written_whole
     from engram.audits import audit_each, select
 
-    began = time.perf_counter()
-    found = list(audit_each(select()))
+    began, claims = time.perf_counter(), select()
+    Console(stderr=True).print(f"checking {len(claims)} claims; a minute or two", highlight=False)
+    found = list(audit_each(claims))
     with written_whole(out / "claims.json") as partial:
         text = json.dumps([finding.as_dict() for finding in found], indent=2, ensure_ascii=False)
         partial.write_text(text + "\n", encoding="utf-8")

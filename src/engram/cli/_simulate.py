@@ -10,14 +10,14 @@ from rich.console import Console
 
 from engram._checks import InputError
 from engram._files import check_folder, written_whole
-from engram._progress import progress_bar
+from engram._progress import progress_bar, was_interrupted
 
 
 def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, plot: Path | None):
     """Run, print what happened, write what was asked for; Ctrl-C keeps what was recorded."""
     from engram.specs import build_problem, read_spec, read_toml, write_spec
 
-    if spec_path is not None and spec_path.suffix == ".nc":
+    if spec_path is not None and spec_path.suffix.lower() == ".nc":
         _again(spec_path, tables, out, plot)
         return
     source = "the options" if spec_path is None else str(spec_path)
@@ -142,6 +142,7 @@ def _run(
     if plot is not None and len(run["time"]):
         _draw(run, problem, spec, plot)
     if interrupted:
+        was_interrupted()  # heard: the rest is told below
         if out is None:
             Console(stderr=True).print(
                 "interrupted; nothing was asked to be written (--out FILE.nc)"
@@ -216,17 +217,18 @@ def _when(run: Any, along: str) -> str:
     if first != first:
         return "not reached"
     kept = "not kept" if stays != stays else f"kept from {along} {stays:g}"
-    return f"first at {along} {first:g}, {kept}"
+    # Of a flow only the recorded times are looked at.
+    seen = "first at step" if along == "step" else "first at the recorded time"
+    return f"{seen} {first:g}, {kept}"
 
 
 def _spikes(run: Any, along: str) -> str:
     number = int(run.num_spikes)
     if not number:
         return "none"
-    worst = int(run.spike_height.argmax("spike"))
     return (
-        f"{number}, the highest kept {float(run.spike_height[worst]):.4g} times the lowest loss "
-        f"before, at {along} {float(run.spike_step[worst]):g}"
+        f"{number}, the highest {float(run.highest_spike):.4g} times the lowest loss before, at {along} "
+        f"{float(run.highest_spike_step):g}"
     )
 
 

@@ -1,6 +1,7 @@
 """Comparison: a number of ours beside the reference's, with the difference that is allowed."""
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,12 @@ class Comparison:
 
     @property
     def is_ok(self) -> bool:
-        """Whether they differ by no more than is allowed; what has no reference cannot fail."""
-        return self.difference is None or self.difference <= self.tolerance
+        """Whether they differ by no more than is allowed; what has no reference must be a number."""
+        return (
+            self.difference <= self.tolerance
+            if self.difference is not None
+            else math.isfinite(self.ours)
+        )
 
 
 def compared(quantity: str, ours: Any, theirs: Any, *, rtol: float = 1e-9) -> Comparison:

@@ -9,7 +9,7 @@ import xarray as xr
 
 import engram
 
-_DIMS = ("case", "component", "sector", "second", "first", "record")
+_DIMS = ("case", "component", "sector", "second", "first", "class")
 # name: (meaning, symbol, unit)
 _ABOUT = {
     "correlation": ("correlation of the two input embeddings", "alpha", "1"),
@@ -27,16 +27,16 @@ _ABOUT = {
     "num_tokens": ("number of tokens", "N", "1"),
     "num_classes": ("number of classes", "M", "1"),
     "dim": ("dimension of the embeddings", "d", "1"),
-    "gamma_1": ("first coordinate of the plane", "gamma_1 = (u_1 - u_2)^T W f_1", "1"),
-    "gamma_2": ("second coordinate of the plane", "gamma_2 = (u_1 - u_2)^T W f_2", "1"),
+    "gamma_1": ("first coordinate of the plane", "(u_1 - u_2)^T W f_1, f_1 = (1, 0)", "1"),
+    "gamma_2": ("second coordinate of the plane", "(u_1 - u_2)^T W f_2, f_2 = (0, 1)", "1"),
     "loss": ("cross-entropy", "L(W)", "nat"),
     "error": ("0-1 loss", "L_01(W)", "1"),
     "sharpness": ("largest eigenvalue of the Hessian", "lambda_max", "1"),
     "margins": ("margin of each token", "m_t(x)", "1"),
     "gamma": ("trajectory in the plane", "gamma_i = (u_1 - u_2)^T W_t f_i", "1"),
     "weights": ("memory", "W_t", "1"),
-    "sector_begin": ("where a sector of constant 0-1 loss begins", "", "rad"),
-    "sector_end": ("where it ends", "", "rad"),
+    "sector_begin": ("where a sector begins: angle from the first axis, counter-clockwise", "", "rad"),
+    "sector_end": ("angle where it ends, which may exceed 2 pi", "", "rad"),
     "sector_error": ("0-1 loss in the sector", "L_01", "1"),
     "first_perfect": ("first step without error; NaN if not reached", "t", "updates"),
     "perfect_from": ("step from which there is no error any more; NaN if none", "t", "updates"),
@@ -56,6 +56,7 @@ _ABOUT = {
     "exponent": ("exponent of Zipf's law", "p(x) ~ x^-a", "1"),
     "setting": ("which random problems", "", "1"),
     "forgetting_rate": ("share of draws that forget the likeliest token", "", "1"),
+    "num_unsolved": ("draws whose minimiser was not certified, left out of the share", "", "1"),
     "forgetting_low": ("lower end of its 95 % interval", "", "1"),
     "forgetting_high": ("upper end of its 95 % interval", "", "1"),
     "final_loss": ("loss after the last step", "L(W_T)", "nat"),
@@ -80,6 +81,8 @@ def labelled(data: Any, figure: str, title: str, label: str, settings: Any) -> x
         "figure": figure,
         "title": title,
         "label": label,
+        "paper": "Cabannes, Simsek, Bietti: Learning Associative Memories with Gradient Descent, ICML 2024",
+        "tokens": "counted from zero here, from one in the report",
         "settings": json.dumps(dataclasses.asdict(settings)),
         "engram": engram.__version__,
     }
@@ -89,8 +92,22 @@ def labelled(data: Any, figure: str, title: str, label: str, settings: Any) -> x
 def settings_from(text: str, kind: Any) -> Any:
     """The settings that `labelled` wrote."""
     given = json.loads(text)
-    frozen = {name: _as_tuple(value) for name, value in given.items()}
-    return kind(**frozen)
+    if not isinstance(given, dict):
+        raise TypeError("they are not named")
+    settings = kind(**{name: _as_tuple(value) for name, value in given.items()})
+    for field in dataclasses.fields(kind):
+        value, like = getattr(settings, field.name), field.default
+        if not _fits(value, like):
+            raise TypeError(f"{field.name} = {value!r}")
+    return settings
+
+
+def _fits(value: Any, like: Any) -> bool:
+    """Whether a value is of the kind of a default; a whole number will do for a float."""
+    if isinstance(like, tuple):
+        return isinstance(value, tuple) and all(_fits(each, like[0]) for each in value)
+    kinds = (int, float) if isinstance(like, float) else (type(like),)
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _as_tuple(value: Any) -> Any:

@@ -24,7 +24,7 @@ def plane_of(
             **{f"plane_{name}": (("second", "first"), grid[name].values) for name in quantities},
             **{f"sector_{name}": regions[name] for name in ("begin", "end", "error")},
         }
-    )
+    ).set_coords(["gamma_1", "gamma_2"])
 
 
 def path_of(problem: Problem, run: xr.Dataset) -> xr.Dataset:

@@ -1,5 +1,6 @@
 """Make a figure: compute, compare, draw, and write each file whole or not at all."""
 
+import contextlib
 import dataclasses
 import importlib
 import time
@@ -64,12 +65,13 @@ def write_figure(
     data = module.compute(settings, tell)
     picture = module.draw(data)
     files = [out / f"{name}{suffix}" for suffix in (".nc", ".pdf", ".png")]
-    write_data(data, files[0])
-    for path in files[1:]:
-        with written_whole(path) as partial:
-            # No date inside: the same figure is the same file.
-            date = {"CreationDate": None} if path.suffix == ".pdf" else {}
-            picture.savefig(partial, dpi=200, metadata=date)
+    # No date inside: the same figure is the same file. All three appear together, at the end.
+    date: Any = {"CreationDate": None}
+    with contextlib.ExitStack() as stack:
+        nc, pdf, png = (stack.enter_context(written_whole(path)) for path in files)
+        _to_netcdf(data, nc)
+        picture.savefig(pdf, dpi=200, metadata=date)
+        picture.savefig(png, dpi=200)
     return Made(
         name,
         module.TITLE,
@@ -84,18 +86,21 @@ def write_figure(
 
 def write_data(data: xr.Dataset, path: Path) -> None:
     """Write a dataset as NetCDF-4, whole or not at all."""
-    packed: Any = {
-        name: {"zlib": True, "complevel": 4} for name in data.variables if data[name].size > 1000
-    }
     with written_whole(path) as partial:
-        data.to_netcdf(partial, engine="h5netcdf", encoding=packed)
+        _to_netcdf(data, partial)
+
+
+def _to_netcdf(data: xr.Dataset, path: Path) -> None:
+    large = [name for name in data.variables if data[name].size > 1000]
+    packed: Any = {name: {"zlib": True, "complevel": 4} for name in large}
+    data.to_netcdf(path, engine="h5netcdf", encoding=packed)
 
 
 def compute_again(path: Path, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
     """Compute a figure's data once more, from the attributes of a file that `write_figure` wrote."""
     with xr.open_dataset(path, engine="h5netcdf") as before:
         name, text = before.attrs.get("figure"), before.attrs.get("settings")
-    if name not in _HOMES or not isinstance(text, str):
+    if not isinstance(name, str) or name not in _HOMES or not isinstance(text, str):
         raise InputError(f"{path} is not the data of a figure: its attributes do not name one.")
     module = module_of(name)
     try:

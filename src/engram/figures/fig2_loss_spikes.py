@@ -64,6 +64,8 @@ def compare(data: xr.Dataset) -> list[Comparison]:
     """Every point of both runs, and the events that the text speaks of."""
     rows = []
     for run in reference("fig2")["runs"]:
+        if run["lr"] not in data.learning_rate or data.sizes["step"] != len(run["loss_f64"]):
+            continue
         here, rate = data.sel(learning_rate=run["lr"]), f"η = {run['lr']:g}"
         theirs, events = np.asarray(run["loss_f64"]), _events(run["err01_f64"])
         rows += [
@@ -77,20 +79,22 @@ def compare(data: xr.Dataset) -> list[Comparison]:
             ),
             compared(f"last loss, {rate}", here.loss[-1], theirs[-1]),
         ]
-        rows += [
-            counted(f"{name}, {rate}", ours, events[name])
-            for name, ours in _events(here.error).items()
-        ]
+        for name, ours in _events(here.error).items():
+            if events[name] is None:
+                rows.append(counted(f"{name}: reached (0: no), {rate}", ours is not None, 0))
+            else:
+                rows.append(counted(f"{name}, {rate}", -1 if ours is None else ours, events[name]))
     return rows
 
 
-def _events(error: Any) -> dict[str, int]:
-    """The first step without error and the first after the last error; the horizon if there is none."""
+def _events(error: Any) -> dict[str, int | None]:
+    """The first step without error and the one from which there is none; None if there is no such step."""
     wrong = np.asarray(error) > 0
+    last = int(np.flatnonzero(wrong)[-1]) if wrong.any() else -1
     return {
-        "steps before the first without error": int(np.argmin(wrong)) if not wrong.all() else len(wrong),
-        "steps before accuracy is perfect for good": int(np.flatnonzero(wrong)[-1]) + 1,
-    }  # fmt: skip
+        "first step without error": None if wrong.all() else int(np.argmin(wrong)),
+        "step from which accuracy is perfect": None if last + 1 == len(wrong) else last + 1,
+    }
 
 
 def findings(data: xr.Dataset) -> list[str]:
@@ -100,12 +104,14 @@ def findings(data: xr.Dataset) -> list[str]:
         loss = data.loss.sel(learning_rate=rate).values
         first, kept = _events(data.error.sel(learning_rate=rate)).values()
         accuracy = (
-            f"perfect accuracy first at t = {first}, for good from t = {kept}"
-            if kept < len(loss)
+            f"perfect accuracy first at t = {first}, "
+            + ("not for good" if kept is None else f"for good from t = {kept}")
+            if first is not None
             else f"perfect accuracy not reached in {len(loss) - 1} steps"
         )
-        rises = loss.max() > 1.1 * loss[0]
-        peak = f"spikes to {loss.max():.6f} at t = {loss.argmax()}" if rises else "does not spike"
+        # A spike: above 1.1 times the lowest loss before.
+        spikes = (loss[1:] > 1.1 * np.minimum.accumulate(loss)[:-1]).any()
+        peak = f"spikes to {loss.max():.6f} at t = {loss.argmax()}" if spikes else "does not spike"
         said.append(f"η = {rate:g} {peak} and ends at {loss[-1]:.6f}; {accuracy}")
     last = data.loss.isel(step=-1).values
     fast, slow = data.learning_rate.values[[last.argmin(), last.argmax()]]
@@ -135,7 +141,7 @@ def draw(data: xr.Dataset) -> Figure:
         margins.axhline(0, color="0.6", lw=0.8, zorder=0)
         margins.set(xlabel="step $t$", ylabel="margin $m_t(x)$", title="Margins")
         plane.set_title("Trajectories on the loss")
-        plane.legend(loc="lower left", frameon=True, framealpha=0.8, edgecolor="none")
+        plane.legend(loc="upper right", frameon=True, framealpha=0.85, edgecolor="none")
         for token, dashes in enumerate(("-", "--")):
             margins.plot([], [], dashes, color="0.3", label=f"token {token + 1}")
         margins.legend(loc="lower right")

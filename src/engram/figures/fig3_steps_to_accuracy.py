@@ -26,12 +26,12 @@ from engram.problem import two_tokens
 TITLE = "Steps to perfect accuracy, two tokens"
 LABEL = "fig:bin-int"  # in the paper
 CAPTION = (
-    "The first step at which both tokens are recalled, from W = 0, within 1000 recorded points: on the "
+    "The first step at which both tokens are recalled, from W = 0, within 999 steps: on the "
     "paper's grid (top; two slices of its 10 x 10 x 10 cells) and on a fine one (bottom), over the learning "
     "rate and the correlation (left) or the imbalance log(p₁/p₂) (right). Bright means many steps; hatched "
-    "cells did not reach it; those ringed in white or enclosed in red reached it and lost it again later. What to see: correlation and imbalance cost "
-    "steps, larger learning rates save them in proportion, until oscillation sets in and the level lines fold into "
-    "bands, where one more or one less overshoot decides."
+    "cells did not reach it; ringed or dotted ones reached it and lost it again later. What to see: correlation and imbalance cost "
+    "steps, larger learning rates save them, nearly in proportion, until oscillation sets in and the level lines (white, with "
+    "their numbers of steps) fold into bands, where one more or one less overshoot decides."
 )
 
 
@@ -72,15 +72,7 @@ def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) 
     cells = [np.meshgrid(*axes, indexing="ij") for axes in grids.values()]
     flat = [np.concatenate([cell[axis].ravel() for cell in cells]) for axis in range(3)]
     hits = steps_to_accuracy(flat[1], 1 / (1 + np.exp(-flat[0])), flat[2], settings.points, tell)
-    found: dict[str, Any] = {}
-    begin = 0
-    for dims, cell in zip(grids, cells, strict=True):
-        shape = [size for size in cell[0].shape if size > 1]
-        ending = "" if len(dims) == 3 else f"_over_{dims[0].removeprefix('fine_')}"
-        for name, values in zip(("first_perfect", "perfect_from"), hits, strict=True):
-            found[f"{name}{ending}"] = (dims, values[begin : begin + cell[0].size].reshape(shape))
-        begin += cell[0].size
-    coords = {
+    coords: dict[str, Any] = {
         "log_odds": odds,
         "correlation": alphas,
         "learning_rate": rates,
@@ -89,6 +81,14 @@ def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) 
         "fine_correlation": fine_alphas,
         "fine_learning_rate": fine_rates,
     }
+    found: dict[str, Any] = {}
+    begin = 0
+    for dims, cell in zip(grids, cells, strict=True):
+        shape = [len(coords[dim]) for dim in dims]
+        ending = "" if len(dims) == 3 else f"_over_{dims[0].removeprefix('fine_')}"
+        for name, values in zip(("first_perfect", "perfect_from"), hits, strict=True):
+            found[f"{name}{ending}"] = (dims, values[begin : begin + cell[0].size].reshape(shape))
+        begin += cell[0].size
     return labelled(xr.Dataset(found, coords), "fig3", TITLE, LABEL, settings)
 
 
@@ -133,13 +133,20 @@ def _hits(cells: Any, points: int) -> Any:
 def compare(data: xr.Dataset) -> list[Comparison]:
     """The authors' grid cell by cell; they write the horizon less one for "never"."""
     theirs = reference("fig3")
+    ours = [data[name].values for name in ("log_odds", "correlation", "learning_rate")]
+    grid = [theirs[name] for name in ("log_odds", "alphas", "lrs")]
+    if _points(data) != theirs["steps"] or not all(
+        len(a) == len(b) and np.allclose(a, b) for a, b in zip(ours, grid, strict=True)
+    ):
+        return []
     horizon = theirs["steps"]
     known = data.isel(log_odds=slice(0, len(theirs["ref"])))
-    first = known.first_perfect.fillna(horizon - 1).values.astype(int)
+    first = known.first_perfect.fillna(-1).values.astype(int)
+    wanted = np.where(np.asarray(theirs["ref"]) == horizon - 1, -1, theirs["ref"])
     last_wrong = known.perfect_from.fillna(horizon).values.astype(int) - 1
     lost = (data.first_perfect < data.perfect_from.fillna(np.inf)).values
     return [
-        counted("first step without error", first, theirs["ref"]),
+        counted("first step without error", first, wanted),
         counted("last step with an error", last_wrong, theirs["last_imperfect_step_f64"]),
         counted("cells of 1000 that do not reach it", data.first_perfect.isnull().sum(), theirs["n_never"]),
         counted("cells of 1000 that lose it again", lost.sum(), theirs["n_leaves_perfect_accuracy_again"]),
@@ -151,11 +158,11 @@ def findings(data: xr.Dataset) -> list[str]:
     first, kept = data.first_perfect, data.perfect_from
     never = first.isnull()
     lost = int((first < kept.fillna(np.inf)).sum())
-    same = int(never.sel(correlation=1.0, method="nearest").sum())
+    same = int(never.where(never.correlation == 1, False).sum())
     said = [
         f"{int(never.sum())} of {first.size} cells do not reach perfect accuracy within "
-        f"{_points(data)} points, {same} of them at α = 1, where the tokens are one and the same",
-        f"{lost} cells reach it and lose it again",
+        f"{_points(data) - 1} steps, {same} of them at α = 1, where the tokens are one and the same",
+        f"{lost} of the {first.size} cells reach it and lose it again",
     ]
     for name in ("correlation", "log_odds"):
         fine, stays = data[f"first_perfect_over_{name}"], data[f"perfect_from_over_{name}"]
@@ -164,8 +171,9 @@ def findings(data: xr.Dataset) -> list[str]:
         slow, fast = (fine.isel(fine_learning_rate=k) for k in (0, -1))
         ratio = float((slow / fast).median())
         said.append(
-            f"fine grid over {name.replace('_', '-')}: {100 * share:.1f} % not reached, "
-            f"{100 * again:.1f} % lost again; η = 10 needs {ratio:.0f} times fewer steps than η = 0.1 (median)"
+            f"fine grid over {'the imbalance' if name == 'log_odds' else 'the correlation'}: {100 * share:.1f} % not reached, "
+            f"{100 * again:.1f} % lost again; η = {fast.fine_learning_rate:g} needs {ratio:.0f} times fewer "
+            f"steps than η = {slow.fine_learning_rate:g} (median)"
         )
     return said
 
@@ -223,13 +231,16 @@ def _panel(axes: Axes, here: xr.Dataset, across: str, up: str) -> Any:
     if len(x) > 20:
         levels = [2, 5, 10, 20, 50, 100, 200, 500]
         reached = np.ma.masked_invalid(steps)
-        axes.contour(x, y, reached, levels=levels, colors="white", linewidths=0.4, alpha=0.7)
+        lines = axes.contour(
+            x, y, reached, levels=levels, colors="white", linewidths=0.4, alpha=0.8
+        )
+        axes.clabel(lines, fontsize=5.5, fmt="%d")
     lost = steps < here.perfect_from.fillna(np.inf).values
     if len(x) <= 20:
         rows, columns = np.nonzero(lost)
         axes.plot(x[columns], y[rows], "o", mfc="none", mec="white", ms=4, mew=0.9)
     elif lost.any():
-        axes.contour(x, y, lost.astype(float), levels=[0.5], colors="#E8543F", linewidths=0.6)
+        axes.contourf(x, y, lost.astype(float), levels=[0.5, 1.5], colors="none", hatches=["....."])
     axes.set_yscale("log")
     if "log_odds" in across:
         axes.set_xscale("log")

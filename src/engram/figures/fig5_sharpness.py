@@ -15,7 +15,7 @@ from engram.dynamics import GradientDescent
 from engram.figures._comparison import Comparison, compared
 from engram.figures._labels import labelled
 from engram.figures._plane import path_of, plane_of, stacked
-from engram.figures._reference import case_of, problem_of, reference
+from engram.figures._reference import arrays_of, case_of, problem_of
 from engram.planes import memory_plane
 from engram.simulation import simulate
 
@@ -25,9 +25,10 @@ CAPTION = (
     "Level lines of the sharpness (the largest eigenvalue of the Hessian of the loss) over the plane, with "
     "descent at two learning rates from the black dot, and the sharpness along it; dashed lines are 2/η. Top: three tokens "
     "that can be separated. Bottom: thirty that cannot; the star is the minimiser, of sharpness H*. What "
-    "to see: sharpness is high only near the origin. The separable runs cross it and leave for "
-    "infinity, where it falls to zero. The others end at the minimiser if H* < 2/η, and otherwise "
-    "go round it for ever."
+    "to see: the sharpness is highest near the origin, with ridges where a token's margin is zero. The separable runs cross "
+    "a ridge and leave for infinity, where it falls to zero. Of the others, the small rate, with H* < 2/η, approaches the "
+    "minimiser; the large one, with H* > 2/η, cannot stay there and jumps between two points (cycles may begin even "
+    "earlier: claim C46)."
 )
 
 
@@ -80,17 +81,15 @@ def _at_minimiser(problem: Any) -> xr.Dataset:
             "minimiser": ("component", at if best.exists else np.full(2, np.nan)),
             "sharpness_at_minimiser": sharpness,
             "sharpness_at_zero": float(memory.sharpness(problem, zero)),
-            "inputs": (("token", "component"), problem.inputs),
-            "probs": ("token", problem.probs),
         }
-    )
+    ).merge(arrays_of(problem))
 
 
 def compare(data: xr.Dataset) -> list[Comparison]:
     """The sharpness over the plane where sampled, and every point of the runs."""
     rows = []
-    for case in reference("fig5")["cases"]:
-        here = data.isel(case=int(np.flatnonzero(data.seed.values == case["seed"])[0]))
+    for index, seed in enumerate(data.seed.values):
+        case, here = case_of("fig5", seed=seed), data.isel(case=index)
         name = f"seed {case['seed']}, N = {case['N']}"
         if "runs" not in case:  # the authors' draw is known, not what comes of it
             for rate in data.learning_rate.values:
@@ -104,12 +103,15 @@ def compare(data: xr.Dataset) -> list[Comparison]:
                 )
             )
             continue  # fmt: skip
-        stride = (here.sizes["first"] - 1) // (case["grid"][2] - 1)
-        at = stride * np.asarray(case["sample_indices"])
-        over = here.plane_sharpness.isel(first=at, second=at)
-        rows.append(compared(f"sharpness over the plane, {name}", over, case["sharpness_f64"]))
+        stride, odd = divmod(here.sizes["first"] - 1, case["grid"][2] - 1)
+        if not odd and float(here.gamma_1.max()) == case["grid"][1]:  # it holds the authors' points
+            at = stride * np.asarray(case["sample_indices"])
+            over = here.plane_sharpness.isel(first=at, second=at)
+            rows.append(compared(f"sharpness over the plane, {name}", over, case["sharpness_f64"]))
         rows.append(compared(f"sharpness at W = 0, {name}", here.sharpness_at_zero, case["sharpness_at_zero"]))  # fmt: skip
         for run in case["runs"]:
+            if run["lr"] not in here.learning_rate or here.sizes["step"] != len(run["loss_f64"]):
+                continue
             along, which = here.sel(learning_rate=run["lr"]), f"η = {run['lr']:g}, {name}"
             rows += [
                 compared(f"sharpness, {which}", along.sharpness, run["sharpness_f64"]),
@@ -135,7 +137,7 @@ def findings(data: xr.Dataset) -> list[str]:
             run = here.sel(learning_rate=rate)
             values = run.sharpness.values
             text = (
-                f"η = {rate:g}: sharpness {values[0]:.3g} at the start, {values.max():.3g} at most "
+                f"seed {seed}, η = {rate:g}: sharpness {values[0]:.3g} at the start, {values.max():.3g} at most "
                 f"(t = {values.argmax()}), {values[-1]:.3g} at the end; 2/η = {2 / rate:g}"
             )
             if not np.isnan(limit):
@@ -144,6 +146,10 @@ def findings(data: xr.Dataset) -> list[str]:
                     f" {'<' if limit > 2 / rate else '>'} H*; {away.min():.2g} to {away.max():.2g} away from the "
                     "minimiser in the last five steps"
                 )
+                back = float(np.linalg.norm(run.gamma[-1] - run.gamma[-3]))
+                ahead = float(np.linalg.norm(run.gamma[-1] - run.gamma[-2]))
+                if back < 0.01 * ahead:
+                    text += ", jumping to and fro between two points"
             said.append(text)
     return said
 
@@ -158,11 +164,11 @@ def draw(data: xr.Dataset) -> Figure:
             number = int(np.isfinite(here.probs.values).sum())
             picture = _plane(row[0], here)
             figure.colorbar(picture, ax=row[0], shrink=0.85, pad=0.02)
-            row[0].set_title(f"$N = {number}$: sharpness and descent")
+            row[0].set_title(f"seed {int(here.seed)}, $N = {number}$: sharpness")
             _traces(row[1], row[2], here)
         grid[0, 2].legend()
-        grid[0, 1].set_title("Sharpness along it (dashed: $2/\\eta$)")
-        grid[0, 2].set_title("Loss along it")
+        grid[0, 1].set_title("Sharpness on the path (dashed: $2/\\eta$)")
+        grid[0, 2].set_title("Loss on the path")
         return figure
 
 

@@ -57,7 +57,7 @@ def _draw_loss(axes: Axes, run: xr.Dataset, along: str) -> None:
     if "spike_step" in run and run.sizes.get("spike", 0) and along == "step":
         steps = run.spike_step.values.astype(int)
         shown = np.isin(run.step.values, steps)
-        axes.plot(t[shown], run.loss.values[shown], "v", color="0.2", ms=4, label="spike")
+        axes.plot(t[shown], run.loss.values[shown], "v", color="0.2", ms=4, label=_spikes(run))
         axes.legend(frameon=False, fontsize=7)
     if "error" in run:
         right = axes.twinx()
@@ -65,6 +65,11 @@ def _draw_loss(axes: Axes, run: xr.Dataset, along: str) -> None:
         right.set_ylabel("error $L_{01}(W_t)$", color=COLOURS[1])
         right.set_ylim(-0.02, 1.02)
         right.spines["top"].set_visible(False)
+
+
+def _spikes(run: xr.Dataset) -> str:
+    told, kept = int(run.num_spikes), run.sizes["spike"]
+    return "spikes" if told == kept else f"first {kept} of {told} spikes"
 
 
 def _draw_margins(axes: Axes, run: xr.Dataset, along: str) -> None:

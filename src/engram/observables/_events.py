@@ -34,6 +34,8 @@ class Found(eqx.Module):
     spike_step: Int[Array, " K"]
     spike_end: Int[Array, " K"]
     spike_height: Float[Array, " K"]
+    highest: Float[Array, ""]  # of all spikes, also those that are not kept
+    highest_step: Int[Array, ""]
     was_right: Bool[Array, " N"]
     num_forgotten: Int[Array, " N"]
     first_forgotten: Int[Array, " N"]
@@ -80,6 +82,8 @@ class Events(AbstractFold):
             spike_step=many,
             spike_end=many,
             spike_height=jnp.full(_KEPT, jnp.nan, dtype),
+            highest=jnp.zeros((), dtype),
+            highest_step=never,
             was_right=jnp.zeros(N, bool),
             num_forgotten=jnp.zeros(N, int),
             first_forgotten=tokens,
@@ -126,6 +130,7 @@ class Events(AbstractFold):
         here = (jnp.arange(_KEPT) == number - 1) & above
         height = jnp.where(here, loss / f.lowest, -jnp.inf)
         taller = here & ~(height <= f.spike_height)
+        record = above & (loss / f.lowest > f.highest)
         ended = (jnp.arange(_KEPT) == f.num_spikes - 1) & ends
         right = margin > 0
         lost = f.was_right & ~right
@@ -142,6 +147,8 @@ class Events(AbstractFold):
             spike_step=jnp.where(taller, t, f.spike_step),
             spike_end=jnp.where(ended, t, f.spike_end),
             spike_height=jnp.where(taller, height, f.spike_height),
+            highest=jnp.where(record, loss / f.lowest, f.highest),
+            highest_step=jnp.where(record, t, f.highest_step),
             was_right=right,
             num_forgotten=f.num_forgotten + lost,
             first_forgotten=jnp.where(lost & (f.first_forgotten == NEVER), t, f.first_forgotten),
@@ -180,6 +187,8 @@ def describe_events(found: Found, last: int) -> dict[str, tuple[tuple[str, ...],
         "spike_step": (("spike",), step(found.spike_step)[:kept]),
         "spike_end": (("spike",), step(found.spike_end)[:kept]),
         "spike_height": (("spike",), np.asarray(found.spike_height)[:kept]),
+        "highest_spike": ((), float(found.highest) if found.num_spikes else np.nan),
+        "highest_spike_step": ((), step(found.highest_step)),
         "num_forgotten": (("token",), np.asarray(found.num_forgotten)),
         "first_forgotten": (("token",), step(found.first_forgotten)),
         "last_forgotten": (("token",), step(found.last_forgotten)),

@@ -1,5 +1,6 @@
 """landscape: the loss, its gradient and its curvature over a plane, as a labelled dataset."""
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from engram.planes._plane import Plane
 from engram.problem import Problem
 
 QUANTITIES = ("loss", "error", "gradient", "sharpness", "eigenvalues")
-_BLOCK = 4096  # grid points at a time
+_ROOM = 2**23  # numbers at a time, in the largest array of a block of grid points
+_DENSE = 300  # entries of W beyond which the sharpness is found by Lanczos, point by point
 
 
 def landscape(
@@ -48,9 +50,10 @@ def landscape(
         raise InputError("`problem` must have certain targets for a landscape.")
     x, y = _axis("first", first), _axis("second", second)
     a, b = (grid.ravel() for grid in np.meshgrid(x, y))
+    block = _block(problem, quantities)
     slices = [
-        _evaluate(problem, plane, a[at : at + _BLOCK], b[at : at + _BLOCK], quantities)
-        for at in range(0, len(a), _BLOCK)
+        _evaluate(problem, plane, a[at : at + block], b[at : at + block], quantities)
+        for at in range(0, len(a), block)
     ]
     shape = (len(y), len(x))
     found = {name: np.concatenate([part[name] for part in slices]) for name in quantities}
@@ -63,9 +66,19 @@ def landscape(
     return xr.Dataset(variables, {"first": x, "second": y}, attrs)
 
 
+def _block(problem: Problem, quantities: Sequence[str]) -> int:
+    """How many grid points fit into the room."""
+    each = problem.num_inputs * problem.num_outputs
+    if "sharpness" in quantities or "eigenvalues" in quantities:
+        B, A = memory.update_bases(problem)
+        size = B.shape[1] * A.shape[1]
+        each = max(each * B.shape[1], problem.num_inputs * B.shape[1] ** 2, size**2)
+    return max(1, min(4096, _ROOM // each))
+
+
 def _axis(name: str, values: Any) -> np.ndarray:
-    if isinstance(values, tuple) and len(values) == 3 and isinstance(values[2], int):
-        low, high, count = values
+    if isinstance(values, tuple) and len(values) == 3 and isinstance(values[2], numbers.Integral):
+        low, high, count = values[0], values[1], int(values[2])
         check_count(name, count, least=2)
         values = np.linspace(low, high, count)
     values = np.asarray(values, float)
@@ -100,22 +113,44 @@ def _evaluate(
         found["error"] = (p * ~right).sum(-1)
     if "gradient" in quantities:
         found["gradient"] = np.stack([-(p * (q * k).sum(-1)).sum(-1) for k in (m1, m2)], axis=-1)
-    if "sharpness" in quantities or "eigenvalues" in quantities:
-        values = _eigenvalues(problem, wrong, q)
+    if "eigenvalues" in quantities or ("sharpness" in quantities and _size(problem) <= _DENSE):
+        values = _eigenvalues(problem, wrong, q, np.exp(-top) / total)
         found["eigenvalues"] = values
         found["sharpness"] = values[:, 0]
+    elif "sharpness" in quantities:
+        points = zip(a, b, strict=True)
+        sharp = [float(memory.sharpness(problem, plane.weights(*at))) for at in points]
+        found["sharpness"] = np.array(sharp)
     return {name: found[name] for name in quantities}
 
 
-def _eigenvalues(problem: Problem, wrong: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The Hessian's eigenvalues over the span of the updates, in falling order."""
+def _size(problem: Problem) -> int:
+    B, A = memory.update_bases(problem)
+    return B.shape[1] * A.shape[1]
+
+
+def _eigenvalues(
+    problem: Problem, wrong: np.ndarray, q: np.ndarray, right: np.ndarray
+) -> np.ndarray:
+    """The Hessian's eigenvalues over the span of the updates, in falling order.
+
+    Outputs are measured from the likeliest class: their mean is then small where one class has nearly all
+    the mass, and the square of the mean takes no digits from the mean of the squares.
+    """
     B, A = (np.asarray(basis) for basis in memory.update_bases(problem))
-    label = np.asarray(problem.labels)
-    gaps = (problem.outputs[label][:, None] - problem.outputs[None])[wrong] @ B
-    gaps = gaps.reshape(*wrong.shape[:1], -1, B.shape[1])  # (N, M - 1, r)
+    N, M = wrong.shape
+    order = np.argsort(~wrong, axis=1, kind="stable")  # the wrong classes as in q, then the target
+    U = (problem.outputs @ B)[order]  # (N, M, r)
+    Q = np.concatenate([q, right], axis=-1)  # (G, N, M)
+    likeliest = U[np.arange(N), Q.argmax(-1)]  # (G, N, r)
+    D = U - likeliest[:, :, None, :]
+    mean = np.einsum("gxk,gxki->gxi", Q, D)
+    spread = (
+        np.einsum("gxki,gxkj->gxij", Q[..., None] * D, D) - mean[..., :, None] * mean[..., None, :]
+    )
     E = problem.inputs @ A
-    mean = np.einsum("gxk,xki->gxi", q, gaps)
-    spread = np.einsum("gxk,xki,xkj->gxij", q, gaps, gaps) - mean[..., :, None] * mean[..., None, :]
-    H = np.einsum("x,gxij,xk,xl->gikjl", np.asarray(problem.probs), spread, E, E)
-    n = B.shape[1] * A.shape[1]
-    return np.linalg.eigvalsh(H.reshape(len(q), n, n))[:, ::-1]
+    weighted = np.asarray(problem.probs)[:, None, None] * E[:, :, None] * E[:, None, :]  # (N, s, s)
+    r, s = B.shape[1], A.shape[1]
+    H = spread.reshape(len(q), N, r * r).transpose(0, 2, 1) @ weighted.reshape(N, s * s)
+    H = H.reshape(len(q), r, r, s, s).transpose(0, 1, 3, 2, 4).reshape(len(q), r * s, r * s)
+    return np.linalg.eigvalsh(H)[:, ::-1]

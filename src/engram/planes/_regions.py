@@ -32,7 +32,9 @@ def error_regions(problem: Problem) -> xr.Dataset:
     end = np.append(begin[1:], begin[0] + 2 * np.pi)
     middle = (begin + end) / 2
     inside = np.stack([np.cos(middle), np.sin(middle)], 1)
-    right = inside @ z.T > 0
+    # A token that W cannot reach scores zero for both classes, and the tie goes to the first.
+    unmoved = (np.abs(z).sum(1) == 0) & (np.asarray(problem.labels) == 0)
+    right = (inside @ z.T > 0) | unmoved
     return xr.Dataset(
         {
             "begin": ("sector", begin),

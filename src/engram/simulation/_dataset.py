@@ -21,6 +21,8 @@ _EVENTS = {
     "spike_step": "step of a spike's peak",
     "spike_end": "step at which a spike has returned",
     "spike_height": "peak of a spike over the running minimum",
+    "highest_spike": "height of the highest spike, of all there were",
+    "highest_spike_step": "step of its peak",
     "num_forgotten": "how often a token was forgotten",
     "first_forgotten": "first step at which a token was forgotten",
     "last_forgotten": "last step at which a token was forgotten",
@@ -91,7 +93,7 @@ def label(
 
 def _at_times(name: str, value: Any, clock: Callable[[Any], Any]) -> Any:
     """For flows, events are counted in records or solver steps: turn those counts into times."""
-    if name.startswith("num_") or name == "spike_height":
+    if name.startswith("num_") or name in ("spike_height", "highest_spike"):
         return value
     index = np.asarray(value, float)
     known = np.isfinite(index)

@@ -171,7 +171,7 @@ def read_spec(tables: dict[str, Any], source: str) -> SimulationSpec:
         faults = [_describe(fault) for fault in error.errors()] + _missing(tables)
         faults = list(dict.fromkeys(faults))
     plural = "s" if len(faults) > 1 else ""
-    raise InputError(f"{source} has {len(faults)} fault{plural}:\n  " + "\n  ".join(faults))
+    raise InputError(f"{len(faults)} fault{plural} in {source}:\n  " + "\n  ".join(faults))
 
 
 def write_spec(spec: SimulationSpec) -> str:
