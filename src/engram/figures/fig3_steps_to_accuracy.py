@@ -240,7 +240,10 @@ def _panel(axes: Axes, here: xr.Dataset, across: str, up: str) -> Any:
         rows, columns = np.nonzero(lost)
         axes.plot(x[columns], y[rows], "o", mfc="none", mec="white", ms=4, mew=0.9)
     elif lost.any():
-        axes.contourf(x, y, lost.astype(float), levels=[0.5, 1.5], colors="none", hatches=["....."])
+        dots = axes.contourf(
+            x, y, lost.astype(float), levels=[0.5, 1.5], colors="none", hatches=["....."]
+        )
+        dots.set(edgecolor="white", linewidth=0)
     axes.set_yscale("log")
     if "log_odds" in across:
         axes.set_xscale("log")
