@@ -1,6 +1,6 @@
 """`python -m engram` is `engram`."""
 
-from engram.cli import main
+from engram.cli import run
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -67,6 +67,13 @@ def test_interrupted_it_keeps_what_is_done_and_says_what_is_not(tmp_path, monkey
     assert 'id="fig2"' not in page  # the older picture is not passed off as this run's
 
 
+def test_what_a_killed_run_left_is_cleared_away(tmp_path):
+    (tmp_path / ".fig1-abcdefgh.nc").write_text("half of an older figure")
+    (tmp_path / ".mine").write_text("not ours")
+    _reproduce.reproduce(["fig1"], "quick", tmp_path)
+    assert left(tmp_path) == [".mine", "fig1.nc", "fig1.pdf", "fig1.png", "report.html"]
+
+
 def test_twice_gives_the_same_files(tmp_path):
     for _ in range(2):
         _reproduce.reproduce(["fig1"], "quick", tmp_path)
@@ -103,7 +110,6 @@ def test_wrong_scale_is_refused_before_any_work(tmp_path):
 def test_a_real_signal_is_heard_whenever_it_comes(tmp_path):
     """Also within a callback, where Python drops the exception; then the next part hears of it."""
     (tmp_path / "report.html").write_text("of an older run")
-    (tmp_path / ".fig1-abcdefgh.nc").write_text("half of an older figure")
     for delay in (2.0, 5.0):
         command = [
             sys.executable,
@@ -121,4 +127,4 @@ def test_a_real_signal_is_heard_whenever_it_comes(tmp_path):
         _, told = process.communicate(timeout=120)
         assert process.returncode == 130, told
         assert "interrupted" in told
-        assert not [name for name in left(tmp_path) if name.startswith(".")]
+    assert not [name for name in left(tmp_path) if name.startswith(".")]

@@ -176,19 +176,32 @@ def bench(
     _bench.bench(works or [], as_json=json, threads=threads, repeats=repeats, only_list=list_works)
 
 
-def main() -> None:
-    """Run the command line: 0 done, 1 a check failed, 2 wrong input, 130 interrupted."""
-    from engram._progress import heed_interrupts
+def run() -> None:
+    """The command itself: `main`, with Ctrl-C heard wherever it comes.
+
+    An interrupted process ends at once, since the threads of JAX may not survive a slow end.
+    """
+    from engram._progress import heed_interrupts, was_interrupted
 
     heed_interrupts()
     try:
+        main()
+    except SystemExit as end:
+        if end.code != 130:
+            raise
+        if was_interrupted():  # and no command has said so
+            typer.echo("interrupted", err=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)
+
+
+def main() -> None:
+    """Run the command line: 0 done, 1 a check failed, 2 wrong input, 130 interrupted."""
+    try:
         app()
     except KeyboardInterrupt:
-        _end_interrupted()
-    except SystemExit as end:
-        if end.code == 130:
-            _end_interrupted()
-        raise
+        sys.exit(130)
     except BrokenPipeError:
         # The reader of a pipe has gone (as `| head` does): end quietly, also at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -198,17 +211,6 @@ def main() -> None:
             raise
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
-
-
-def _end_interrupted() -> None:
-    """Say so, unless the command has; end at once, since JAX's threads may not survive a slow end."""
-    from engram._progress import was_interrupted
-
-    if was_interrupted():
-        typer.echo("interrupted", err=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(130)
 
 
 def _is_the_users(error: Exception) -> bool:
