@@ -22,6 +22,7 @@ _HOMES = {
     "compare": "simulation",
     "audit": "audits",
     "landscape": "planes",
+    "sweep": "sweeps",
     "GradientFlow": "dynamics",
     "GradientDescent": "dynamics",
     "StochasticGradientFlow": "dynamics",
@@ -40,6 +41,7 @@ _MODULES = (
     "problem",
     "simulation",
     "special",
+    "sweeps",
     "system",
     "theory",
 )

@@ -14,7 +14,6 @@ from matplotlib.text import Text
 
 import engram
 from engram import figures, plotting
-from engram.figures import fig3_steps_to_accuracy as fig3
 
 SMALL = {
     "fig1": {"num": 50},
@@ -148,22 +147,6 @@ def test_a_figure_is_computed_again_from_its_file(made, tmp_path):
     engram.two_tokens(0.5, 0.5).save(tmp_path / "problem.nc")
     with pytest.raises(ValueError, match="not the data of a figure"):
         figures.compute_again(tmp_path / "problem.nc")
-
-
-def test_figure_3_agrees_with_single_runs():
-    rng = np.random.default_rng(0)
-    alpha, p1 = rng.uniform(0.5, 1, 6), rng.uniform(0.55, 0.95, 6)
-    rate = np.exp(rng.uniform(np.log(0.3), np.log(12), 6))
-    first, kept = fig3.steps_to_accuracy(alpha, p1, rate, 200)
-    for cell in range(6):
-        run = engram.simulate(
-            engram.two_tokens(alpha[cell], p1[cell]),
-            engram.GradientDescent(rate[cell], 199),
-            record=("loss",),
-            space="weights",
-        )
-        np.testing.assert_equal(first[cell], float(run.first_perfect))
-        np.testing.assert_equal(kept[cell], float(run.perfect_from))
 
 
 def test_figure_4_agrees_with_a_search_over_all_angles_and_a_solver(made):

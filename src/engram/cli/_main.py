@@ -157,6 +157,43 @@ def audit(
 
 
 @app.command()
+def sweep(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A simulation, the axes that vary, and what to measure.")],
+    out: Annotated[Path, typer.Option(help="The store, STORE.zarr; if it is there, what is missing is computed.")],
+    workers: Annotated[int | None, typer.Option(min=1, help="Local processes (needs engram[cluster]).")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="A dask scheduler, tcp://host:port.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of this process; default one per core.")] = None,
+) -> None:  # fmt: skip
+    """Measure a simulation over a grid, into a Zarr store. Run it again to resume.
+
+    One unit of work is one chunk of the store; a killed run loses the chunks in flight. The result is the same to
+    the last bit whatever the order, the workers or the restarts. `examples/` has ready-made phase diagrams.
+    """
+    from engram.cli import _sweep
+
+    _sweep.sweep(spec, out, workers=workers, scheduler=scheduler, threads=threads)
+
+
+@app.command()
+def plot(
+    source: Annotated[Path, typer.Argument(metavar="STORE.zarr|FILE.nc", help="A sweep, a run or a figure's data.")],
+    x: Annotated[str | None, typer.Option("--x", help="Axis to the right.")] = None,
+    y: Annotated[str | None, typer.Option("--y", help="Axis upwards.")] = None,
+    value: Annotated[str | None, typer.Option(help="What to draw; default the first.")] = None,
+    at: Annotated[list[str] | None, typer.Option(help="Fix another axis, AXIS=NUMBER; repeat for more.")] = None,
+    theory: Annotated[list[str] | None, typer.Option(help="Lay over: one_step, spike or stability; repeat for more.")] = None,
+    out: Annotated[Path | None, typer.Option(help="FILE.png, .pdf or .svg; default beside you, named as the source.")] = None,
+) -> None:  # fmt: skip
+    """Draw a sweep as a map with level lines, a curve or a bifurcation diagram; or a run.
+
+    What was not reached is hatched. Axes that are not drawn are fixed (--at), averaged (seeds) or taken in the middle.
+    """
+    from engram.cli import _sweep
+
+    _sweep.plot(source, x=x, y=y, value=value, at=at or [], theory=theory or [], out=out)
+
+
+@app.command()
 def bench(
     works: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Which works; default all.")

@@ -1,13 +1,10 @@
 """Figure 3: how many steps perfect accuracy takes, over correlation, imbalance and learning rate."""
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -15,13 +12,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from engram import plotting
-from engram._precision import in_double
-from engram.dynamics import GradientDescent
 from engram.figures._comparison import Comparison, counted
 from engram.figures._labels import labelled
 from engram.figures._reference import reference
-from engram.particles import MarginSystem
-from engram.problem import two_tokens
+from engram.sweeps import sweep
 
 TITLE = "Steps to perfect accuracy, two tokens"
 LABEL = "fig:bin-int"  # in the paper
@@ -49,85 +43,44 @@ class Settings:
 
 
 SCALES = {"quick": Settings(), "paper": Settings(fine=800)}
-_CELLS = 4096  # at a time: enough to fill the processor's vectors, few enough to stay in its cache
 
 
 def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
     """First and last hits of perfect accuracy over the authors' grid and two fine slices."""
-    odds, alphas, rates = map(
-        np.asarray, (settings.log_odds, settings.correlations, settings.learning_rates)
-    )
-    fine_odds = np.geomspace(odds[0], odds[-1], settings.fine)
-    fine_alphas = np.linspace(alphas[0], alphas[-1], settings.fine)
+    odds, alphas, rates = settings.log_odds, settings.correlations, settings.learning_rates
     fine_rates = np.geomspace(rates[0], rates[-1], settings.fine)
-    grids = {
-        ("log_odds", "correlation", "learning_rate"): (odds, alphas, rates),
-        ("fine_correlation", "fine_learning_rate"): (
-            odds[settings.log_odds_shown], fine_alphas, fine_rates,
-        ),
-        ("fine_log_odds", "fine_learning_rate"): (
-            fine_odds, alphas[settings.correlation_shown], fine_rates,
-        ),
-    }  # fmt: skip
-    cells = [np.meshgrid(*axes, indexing="ij") for axes in grids.values()]
-    flat = [np.concatenate([cell[axis].ravel() for cell in cells]) for axis in range(3)]
-    hits = steps_to_accuracy(flat[1], 1 / (1 + np.exp(-flat[0])), flat[2], settings.points, tell)
-    coords: dict[str, Any] = {
-        "log_odds": odds,
-        "correlation": alphas,
-        "learning_rate": rates,
-        "p1": ("log_odds", 1 / (1 + np.exp(-odds))),
-        "fine_log_odds": fine_odds,
-        "fine_correlation": fine_alphas,
-        "fine_learning_rate": fine_rates,
+    grids: dict[str, dict[str, Any]] = {
+        "": {"log_odds": odds, "correlation": alphas, "learning_rate": rates},
+        "_over_correlation": {
+            "log_odds": [odds[settings.log_odds_shown]],
+            "correlation": np.linspace(alphas[0], alphas[-1], settings.fine),
+            "learning_rate": fine_rates,
+        },
+        "_over_log_odds": {
+            "log_odds": np.geomspace(odds[0], odds[-1], settings.fine),
+            "correlation": [alphas[settings.correlation_shown]],
+            "learning_rate": fine_rates,
+        },
     }
-    found: dict[str, Any] = {}
-    begin = 0
-    for dims, cell in zip(grids, cells, strict=True):
-        shape = [len(coords[dim]) for dim in dims]
-        ending = "" if len(dims) == 3 else f"_over_{dims[0].removeprefix('fine_')}"
-        for name, values in zip(("first_perfect", "perfect_from"), hits, strict=True):
-            found[f"{name}{ending}"] = (dims, values[begin : begin + cell[0].size].reshape(shape))
-        begin += cell[0].size
-    return labelled(xr.Dataset(found, coords), "fig3", TITLE, LABEL, settings)
-
-
-def steps_to_accuracy(
-    correlation: Any, p1: Any, learning_rate: Any, points: int, tell: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The first step without error and the step from which there is none; NaN if not within `points`."""
-    columns = np.stack([np.asarray(v, float) for v in (correlation, p1, learning_rate)])
-    total, hits = columns.shape[1], []
-    for begin in range(0, total, _CELLS):
-        part = columns[:, begin : begin + _CELLS]
-        missing = _CELLS - part.shape[1]  # filled up, so that one program serves all
-        part = np.concatenate([part, np.repeat(part[:, -1:], missing, axis=1)], axis=1)
-        hits.append(np.asarray(_hits(part, points))[:, : _CELLS - missing])
+    found = xr.Dataset()
+    for done, (ending, axes) in enumerate(grids.items()):
+        map_ = sweep(
+            {
+                "problem": {"family": "two"},
+                "dynamics": {"kind": "gd", "steps": settings.points - 1},
+                "sweep": {"observables": ["first_perfect", "perfect_from"]},
+            },
+            axes,
+        )
+        if ending:
+            alone = "log_odds" if ending == "_over_correlation" else "correlation"
+            map_ = map_.isel({alone: 0}, drop=True)
+            map_ = map_.rename({str(dim): f"fine_{dim}" for dim in map_.dims})
+        found = found.merge(map_.rename({name: f"{name}{ending}" for name in map_.data_vars}))
         if tell is not None:
-            tell(min(begin + _CELLS, total), total)
-    first, last_wrong = np.concatenate(hits, axis=1)
-    kept = last_wrong + 1
-    return np.where(first < 0, np.nan, first), np.where(kept >= points, np.nan, kept)
-
-
-@in_double
-@functools.partial(jax.jit, static_argnames="points")
-def _hits(cells: Any, points: int) -> Any:
-    def one(alpha: Any, p1: Any, rate: Any) -> Any:
-        system, descent = MarginSystem(two_tokens(alpha, p1)), GradientDescent(rate, points - 1)
-
-        def look(t: Any, carry: Any) -> Any:
-            inner, first, last_wrong = carry
-            is_wrong = system.error(descent.state_of(inner)) > 0
-            first = jnp.where((first < 0) & ~is_wrong, t, first)
-            last_wrong = jnp.where(is_wrong, t, last_wrong)
-            return descent.step(system, inner, t, None), first, last_wrong
-
-        begin = descent.init(system, system.start(jnp.zeros((2, 2))))
-        never = jnp.full((), -1, int)
-        return jnp.stack(jax.lax.fori_loop(0, points, look, (begin, never, never))[1:])
-
-    return jax.vmap(one, out_axes=1)(*cells)
+            tell(done + 1, len(grids))
+    p1 = 1 / (1 + np.exp(-np.asarray(odds)))
+    return labelled(found.assign_coords(p1=("log_odds", p1)), "fig3", TITLE, LABEL, settings)
 
 
 def compare(data: xr.Dataset) -> list[Comparison]:

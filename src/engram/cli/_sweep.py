@@ -1,0 +1,125 @@
+"""`engram sweep` and `engram plot`: a grid into a store, and a store into a picture."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+
+def sweep(
+    spec: Path, out: Path, *, workers: int | None, scheduler: str | None, threads: int | None
+) -> None:
+    from engram._checks import InputError
+    from engram._progress import progress_bar
+    from engram.sweeps import sweep as run
+    from engram.sweeps._cluster import local_client, remote_client
+
+    if workers is not None and scheduler is not None:
+        raise InputError(
+            "--workers starts processes here, --scheduler uses those of a cluster. Give one of them."
+        )
+    if out.suffix != ".zarr":
+        raise InputError(f"`--out` must end in .zarr, got {out}. Rename it.")
+    client: Any = None
+    try:
+        if scheduler is not None:
+            client = remote_client(scheduler)
+        elif workers is not None:
+            client = local_client(workers)
+        with progress_bar(spec.stem, "cells") as tell:
+            data = run(spec, store=out, client=client, threads=threads, progress=tell)
+    except KeyboardInterrupt:
+        print(
+            f"interrupted; what was done is kept. To go on: engram sweep {spec} --out {out}",
+            file=sys.stderr,
+        )
+        sys.exit(130)
+    except OSError as error:
+        raise InputError(
+            f"{error}. What was done is kept; to go on: engram sweep {spec} --out {out}"
+        ) from None
+    finally:
+        if client is not None:
+            client.shutdown() if workers is not None else client.close()
+    console = Console()
+    console.print(data.attrs["summary"], highlight=False, soft_wrap=True)
+    console.print(
+        f"written: {out}  (look at it: engram plot {out})", highlight=False, soft_wrap=True
+    )
+
+
+def plot(
+    source: Path,
+    *,
+    x: str | None,
+    y: str | None,
+    value: str | None,
+    at: list[str],
+    theory: list[str],
+    out: Path | None,
+) -> None:
+    from engram._checks import InputError
+    from engram._files import check_folder, written_whole
+
+    out = out or Path(source.with_suffix(".png").name)
+    if out.suffix not in (".png", ".pdf", ".svg"):
+        raise InputError(f"`--out` must end in .png or .pdf or .svg, got {out}. Rename it.")
+    check_folder("--out", out.parent)
+    figure, said = _picture(source, x, y, value, _fixed(at), tuple(theory))
+    with written_whole(out) as partial:
+        figure.savefig(partial, dpi=200)
+    console = Console()
+    for line in said:
+        console.print(line, highlight=False, soft_wrap=True)
+    console.print(f"written: {out}", highlight=False, soft_wrap=True)
+
+
+def _fixed(at: list[str]) -> dict[str, float]:
+    from engram._checks import InputError
+
+    found = {}
+    for text in at:
+        name, sign, number = text.partition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            sign = ""
+        if not sign:
+            raise InputError(f"--at must be AXIS=NUMBER, got {text!r}. For example --at p1=0.75.")
+    return found
+
+
+def _picture(
+    source: Path, x: Any, y: Any, value: Any, at: dict[str, float], theory: tuple[str, ...]
+) -> tuple[Any, list[str]]:
+    from engram._checks import InputError
+
+    if source.suffix == ".nc":
+        if x or y or value or at or theory:
+            raise InputError(
+                "--x, --y, --value, --at and --theory are for sweeps, and a .nc is a run or a figure. Leave "
+                "them out."
+            )
+        return _picture_of_file(source)
+    from engram.figures.sweep_picture import draw_sweep
+    from engram.sweeps import open_sweep
+
+    data = open_sweep(source)
+    figure, said = draw_sweep(data, value=value, x=x, y=y, at=at, theory=theory)
+    if data.attrs["units_left"]:
+        said.append(
+            f"not finished: {data.attrs['units_left']} units are still to be computed, and hatched"
+        )
+    return figure, said
+
+
+def _picture_of_file(source: Path) -> tuple[Any, list[str]]:
+    from engram.figures import module_of
+    from engram.figures.run_picture import draw_run
+    from engram.specs import problem_of, read_netcdf
+
+    data = read_netcdf(source)
+    if "figure" in data.attrs:
+        return module_of(data.attrs["figure"]).draw(data), []
+    return draw_run(data, problem_of(data, source), source.stem), []

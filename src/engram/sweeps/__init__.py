@@ -1,0 +1,11 @@
+"""Sweeps: something measured over a grid of axes, in compiled batches, kept as it goes."""
+
+from engram.sweeps._observables import CLASSES as CLASSES
+from engram.sweeps._observables import OBSERVABLES as OBSERVABLES
+from engram.sweeps._plan import Plan as Plan
+from engram.sweeps._spec import read_sweep as read_sweep
+from engram.sweeps._store import open_sweep as open_sweep
+from engram.sweeps._sweep import make_plan as make_plan
+from engram.sweeps._sweep import sweep as sweep
+from engram.sweeps._theory import LINES as LINES
+from engram.sweeps._theory import boundary as boundary

@@ -1,0 +1,64 @@
+"""Axes: named values to vary, from lists, evenly or logarithmically spaced numbers, or seeds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from engram._checks import InputError, check_count
+
+_FORMS = (
+    "a list, {linspace = [first, last, count]}, {logspace = [first, last, count]} (exponents of ten) or "
+    "{seeds = count}"
+)
+_LARGEST = 2**53  # seeds beyond would not be exact as floats
+
+
+def read_axes(axes: Any) -> dict[str, np.ndarray]:
+    """Every axis as an array of distinct values."""
+    if not isinstance(axes, Mapping) or not axes:
+        raise InputError(f"`axes` must name at least one axis, got {axes!r}. Each is {_FORMS}.")
+    return {str(name): _read_axis(str(name), values) for name, values in axes.items()}
+
+
+def _read_axis(name: str, given: Any) -> np.ndarray:
+    if not name.isidentifier():
+        raise InputError(f"`axes` must have plain names, got {name!r}. Use letters, digits and _.")
+    if isinstance(given, Mapping):
+        values = _spaced(name, given)
+    else:
+        try:
+            values = np.asarray(given)
+        except ValueError:
+            values = np.empty((0, 0))
+    if values.ndim != 1 or not len(values) or values.dtype.kind not in "iuf":
+        raise InputError(f"axis `{name}` must be {_FORMS}, got {given!r}.")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InputError(f"axis `{name}` must be finite, got {given!r}.")
+    if len(np.unique(values)) != len(values):
+        raise InputError(f"axis `{name}` must not repeat a value: each is a coordinate of its own.")
+    return values.astype(np.int64 if values.dtype.kind in "iu" else np.float64)
+
+
+def _spaced(name: str, given: Mapping[str, Any]) -> np.ndarray:
+    if len(given) != 1:
+        raise InputError(f"axis `{name}` must be {_FORMS}, got {dict(given)!r}.")
+    ((form, numbers),) = given.items()
+    if form == "seeds":
+        first, count = numbers if isinstance(numbers, list | tuple) else (0, numbers)
+        check_count(f"axes.{name}.seeds", count)
+        check_count(f"axes.{name}.seeds", first, least=0)
+        if first + count > _LARGEST:
+            raise InputError(f"axis `{name}` must have seeds below 2^53, got {first + count}.")
+        return np.arange(first, first + count)
+    if form == "values":
+        return np.asarray(numbers)
+    spacing = {"linspace": np.linspace, "logspace": np.logspace, "geomspace": np.geomspace}
+    if form not in spacing or not isinstance(numbers, list | tuple) or len(numbers) != 3:
+        raise InputError(f"axis `{name}` must be {_FORMS}, got {dict(given)!r}.")
+    first, last, count = numbers
+    check_count(f"axes.{name}.{form}", count)
+    ends = [first, last]
+    if not all(isinstance(end, int | float) and np.isfinite(end) for end in ends):
+        raise InputError(f"axis `{name}` must have finite ends, got {ends!r}.")
+    return spacing[form](float(first), float(last), count)

@@ -1,0 +1,268 @@
+"""Cells: many runs of one shape at a time, each with its own numbers, in lanes of one compiled program."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from engram._precision import in_double
+from engram.dynamics import AbstractStepwise, GradientDescent, StochasticGradientDescent
+from engram.memory import MemorySystem
+from engram.particles import BareMarginSystem, MarginSystem, ParticleSystem
+from engram.simulation import choose_space
+from engram.specs import SimulationSpec, build_dynamics, build_problem
+from engram.sweeps._observables import (
+    NEVER,
+    OBSERVABLES,
+    TAIL,
+    Folded,
+    Tail,
+    glance,
+    nothing,
+    results,
+    take,
+)
+
+_BURST = (
+    32  # steps between two looks at the clock: short loops of known length compile to faster code
+)
+_FIRST_HIT = frozenset({"first_perfect"})
+_NEEDS_TAIL = frozenset({"convergence", "period", "tail_loss"})
+_SYSTEMS: dict[str, Callable[..., Any]] = {
+    "weights": MemorySystem, "particles": ParticleSystem, "margins": MarginSystem,
+    "bare margins": BareMarginSystem,
+}  # fmt: skip
+
+
+class Batch(NamedTuple):
+    """Runs side by side: every leaf has one row per lane."""
+
+    system: Any
+    dynamics: Any
+    inner: Any
+    folded: Folded
+    key: Any
+
+
+class Runner:
+    """Runs cells that share their shapes.
+
+    Args:
+        spec: The simulation; fields that vary hold any value that is valid.
+        varying: The names of the fields that vary, in any table.
+        observables: What to measure.
+        seed: Random numbers of cell k come from this seed and k alone.
+    """
+
+    def __init__(
+        self,
+        spec: SimulationSpec,
+        varying: tuple[str, ...],
+        observables: tuple[str, ...],
+        seed: int,
+    ):
+        self.spec, self.varying, self.seed = spec, varying, seed
+        self.wanted = frozenset(observables)
+        problem, dynamics = build_problem(spec.problem), _stepwise(spec)
+        self.space = choose_space(problem, dynamics, spec.run.space)
+        if self.space == "margins" and isinstance(
+            dynamics, GradientDescent | StochasticGradientDescent
+        ):
+            self.space = "bare margins"
+        self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
+        self.num_tokens = problem.num_inputs
+        width = problem.num_inputs * (1 if "margins" in self.space else problem.num_outputs)
+        # Lanes fill the processor's vectors and stay in its nearest cache.
+        room = 2**22 / (2 * TAIL + 1) if self.wanted & _NEEDS_TAIL else 2**12
+        self.lanes = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
+        self.seconds = {"compiling": 0.0, "computing": 0.0}
+        self._programs: dict[str, Any] = {}
+        self._lock = threading.Lock()  # units run in threads: each program is compiled once
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each observable besides the sweep's axes."""
+        sizes = {"token": self.num_tokens, "tail": TAIL}
+        return {name: tuple(sizes[axis] for axis in OBSERVABLES[name].axes) for name in self.wanted}
+
+    @in_double
+    def run(
+        self, columns: dict[str, np.ndarray], cells: np.ndarray, compact: bool = True
+    ) -> dict[str, np.ndarray]:
+        """Measure every cell; with `compact`, those that are decided stop costing."""
+        if compact and self.wanted <= _FIRST_HIT:
+            return {"first_perfect": self._first_hits(columns, cells)}
+        total, rest = self._lengths()
+        done = [
+            self._call("whole", self._whole, *part, total, rest)
+            for part in self._tiles(columns, cells)
+        ]
+        return {
+            name: np.concatenate([np.asarray(part[name]) for part in done])[: len(cells)]
+            for name in self.wanted
+        }
+
+    def _tiles(self, columns: dict[str, np.ndarray], cells: np.ndarray) -> Any:
+        for begin in range(0, len(cells), self.lanes):
+            part = {name: values[begin : begin + self.lanes] for name, values in columns.items()}
+            yield _filled(part, self.lanes), _filled(cells[begin : begin + self.lanes], self.lanes)
+
+    def _lengths(self) -> tuple[int, int]:
+        """Whole bursts before the end, and the steps that are left then, besides those of the tail."""
+        deep = 2 * TAIL if self.wanted & _NEEDS_TAIL else 0
+        return divmod(self.points - 1 - deep, _BURST)
+
+    def _first_hits(self, columns: dict[str, np.ndarray], cells: np.ndarray) -> np.ndarray:
+        """First steps without error: cells that have it are dropped, the others close ranks."""
+        total, rest = self._lengths()
+        batches = [self._call("begin", self._begin, *part) for part in self._tiles(columns, cells)]
+        first = np.full(len(cells), np.nan)
+        open_cells, at, length = np.arange(len(cells)), 0, 1
+        hits = lambda parts: np.concatenate([np.asarray(part) for part in parts])[: len(open_cells)]
+        while at < total and len(open_cells):
+            length = min(length, total - at)
+            batches = [
+                self._call("walk", self._walk, batch, at * _BURST, length) for batch in batches
+            ]
+            at += length
+            hit = hits([batch.folded.first_perfect for batch in batches])
+            first[open_cells] = np.where(hit == NEVER, np.nan, hit)
+            undecided = hit == NEVER
+            if undecided.sum() <= 0.75 * len(open_cells):
+                batches = self._gathered(batches, np.flatnonzero(undecided))
+                open_cells = open_cells[undecided]
+            length *= 2
+        if batches:
+            ends = [
+                self._call("finish", self._finish, batch, at * _BURST, rest) for batch in batches
+            ]
+            first[open_cells] = hits([end["first_perfect"] for end in ends])
+        return first
+
+    def _gathered(self, batches: list[Batch], kept: np.ndarray) -> list[Batch]:
+        """The lanes at `kept`, closed up into full batches."""
+        if not len(kept):
+            return []
+        leaves = [jax.tree.leaves(batch) for batch in batches]
+        treedef = jax.tree.structure(batches[0])
+        columns = [_rows([leaf[i] for leaf in leaves], kept) for i in range(len(leaves[0]))]
+        parts = [
+            [_filled(column[begin : begin + self.lanes], self.lanes) for column in columns]
+            for begin in range(0, len(kept), self.lanes)
+        ]
+        return [jax.tree.unflatten(treedef, part) for part in parts]
+
+    def _call(self, name: str, function: Any, *args: Any) -> Any:
+        """Run a program, compiled when first used; wait for it, so that its time is known."""
+        with self._lock:
+            if name not in self._programs:
+                began = time.perf_counter()
+                self._programs[name] = jax.jit(function).lower(*args).compile()
+                self.seconds["compiling"] += time.perf_counter() - began
+        began = time.perf_counter()
+        found = jax.block_until_ready(self._programs[name](*args))
+        self.seconds["computing"] += time.perf_counter() - began
+        return found
+
+    def _begin(self, columns: Any, cells: Any) -> Batch:
+        return jax.vmap(self._begin_one)(columns, cells)
+
+    def _begin_one(self, values: dict[str, Any], cell: Any) -> Batch:
+        key = jax.random.fold_in(jax.random.key(self.seed), cell)
+        spec = with_values(self.spec, values)
+        problem, dynamics = build_problem(spec.problem), _stepwise(spec)
+        d = problem.dim
+        W = jnp.zeros((d, d))
+        if "start_scale" in self.varying or spec.run.start_scale:
+            draws = jax.random.normal(jax.random.fold_in(key, 1), (d, d), float)
+            W = spec.run.start_scale * draws / jnp.sqrt(float(d))
+        system = _SYSTEMS[self.space](problem)
+        state = W if self.space == "weights" else system.start(W)
+        inner = dynamics.init(system, state)
+        data = jax.random.key_data(key)
+        return jax.tree.map(jnp.asarray, Batch(system, dynamics, inner, nothing(), data))
+
+    def _step(self, batch: Batch, t: Any) -> Batch:
+        """Take in step t and make the next, in every lane."""
+
+        def one(lane: Batch) -> tuple[Any, Folded]:
+            state = lane.dynamics.state_of(lane.inner)
+            folded = take(lane.folded, t, lane.system, state, self.wanted)
+            key = jax.random.wrap_key_data(lane.key) if lane.dynamics.needs_key else None
+            return lane.dynamics.step(lane.system, lane.inner, t, key), folded
+
+        inner, folded = jax.vmap(one)(batch)
+        return batch._replace(inner=inner, folded=folded)
+
+    def _walk(self, batch: Batch, t: Any, bursts: Any) -> Batch:
+        burst = lambda k, b: jax.lax.fori_loop(
+            0, _BURST, lambda i, c: self._step(c, t + k * _BURST + i), b
+        )
+        return jax.lax.fori_loop(0, bursts, burst, batch)
+
+    def _whole(self, columns: Any, cells: Any, bursts: Any, rest: Any) -> dict[str, Any]:
+        """From the start to the end, as one program."""
+        batch = self._walk(self._begin(columns, cells), 0, bursts)
+        return self._finish(batch, bursts * _BURST, rest)
+
+    def _finish(self, batch: Batch, t: Any, rest: Any) -> dict[str, Any]:
+        batch = jax.lax.fori_loop(0, rest, lambda i, b: self._step(b, t + i), batch)
+        t = t + rest
+        look = jax.vmap(lambda lane: glance(lane.system, lane.dynamics.state_of(lane.inner)))
+        tail: Any = None
+        if self.wanted & _NEEDS_TAIL:
+
+            def onwards(b: Batch, i: Any) -> tuple[Batch, Tail]:
+                return self._step(b, t + i), look(b)
+
+            batch, seen = jax.lax.scan(onwards, batch, jnp.arange(2 * TAIL))
+            t = t + 2 * TAIL
+            whole = jax.tree.map(
+                lambda path, end: jnp.concatenate([path, end[None]]), seen, look(batch)
+            )
+            tail = jax.tree.map(lambda path: jnp.moveaxis(path, 1, 0), whole)
+
+        def one(lane: Batch, tail: Any) -> dict[str, Any]:
+            state = lane.dynamics.state_of(lane.inner)
+            folded = take(lane.folded, t, lane.system, state, self.wanted)
+            return results(folded, self.points, lane.system, state, tail, self.wanted)
+
+        return jax.vmap(one)(batch, tail)
+
+
+def _stepwise(spec: SimulationSpec) -> AbstractStepwise:
+    dynamics = build_dynamics(spec.dynamics)
+    assert isinstance(dynamics, AbstractStepwise), "checked when the spec was read"
+    return dynamics
+
+
+def with_values(spec: SimulationSpec, values: dict[str, Any]) -> SimulationSpec:
+    """A spec with some fields replaced, by numbers or by tracers; nothing is checked."""
+    values = dict(values)
+    if "log_odds" in values:
+        values["p1"] = 1 / (1 + jnp.exp(-values.pop("log_odds")))
+    if "seed" in values:
+        values["seed"] = jax.random.key(values["seed"])
+    tables = {}
+    for name in ("problem", "dynamics", "run"):
+        table = getattr(spec, name)
+        mine = {field: values[field] for field in values if field in type(table).model_fields}
+        if name == "run":
+            mine.pop("seed", None)  # a seed is the problem's; noise has the cell's key
+        tables[name] = table.model_copy(update=mine)
+    return spec.model_copy(update=tables)
+
+
+def _filled(rows: Any, size: int) -> Any:
+    """Repeat the last row up to a full batch, so that one program serves all."""
+    if isinstance(rows, dict):
+        return {name: _filled(column, size) for name, column in rows.items()}
+    missing = size - len(rows)
+    return rows if not missing else np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
+
+
+def _rows(parts: list[Any], kept: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.asarray(part) for part in parts])[kept]

@@ -1,0 +1,151 @@
+"""Units on the workers of a dask cluster: each computes, writes its chunks, and marks them."""
+
+import time
+from typing import Any
+
+import jax
+import xarray as xr
+
+import engram
+from engram._checks import InputError
+from engram.sweeps._plan import Plan, Unit
+from engram.sweeps._store import Store
+
+_WAITING = 4  # units in hand per worker: enough to keep it busy, few enough to forget
+_plans: dict[str, Plan] = {}  # of this worker: programs are compiled once
+
+
+def compute_on(
+    client: Any, what: Any, axes: Any, chunk: int | None, seed: int,
+    plan: Plan, store: Store | None, todo: list[Unit], tally: Any,
+) -> xr.Dataset | None:  # fmt: skip
+    """Hand out units to a client's workers; a worker that dies loses its unit, which goes to another."""
+    from distributed import as_completed
+
+    from engram.sweeps._sweep import assembled, empty_arrays, keep
+
+    check_workers(client)
+    results = None if store is not None else empty_arrays(plan)
+    path = None if store is None else str(store.path.resolve())
+    what = what if callable(what) else plan.text
+    payload = client.scatter(
+        (what, axes if callable(what) else None, chunk, seed), broadcast=True, hash=False
+    )
+    waiting = iter(todo)
+    queue = as_completed([], with_results=False)
+    units: dict[str, Unit] = {}
+
+    def submit() -> None:
+        for unit in waiting:
+            key = f"engram-{plan.hash}-{time.time_ns()}-{'-'.join(map(str, unit))}"
+            future = client.submit(
+                work, payload, plan.hash, path, unit, key=key, pure=False, retries=5
+            )
+            units[key] = unit
+            queue.add(future)
+            return
+
+    tally.tell()
+    for _ in range(_WAITING * max(1, len(client.scheduler_info()["workers"]))):
+        submit()
+    for future in queue:
+        unit = units.pop(future.key)
+        found, seconds = future.result()
+        future.release()
+        submit()
+        if results is not None:
+            keep(plan, results, unit, found)
+        for kind, spent in seconds.items():
+            tally.spend(kind, spent)
+        tally.tell(unit)
+    return None if results is None else assembled(plan, results)
+
+
+def work(
+    payload: Any, fingerprint: str, path: str | None, unit: Unit
+) -> tuple[Any, dict[str, float]]:
+    """One unit, on a worker: computed and written, or returned when there is no store."""
+    from engram.sweeps._sweep import make_plan
+
+    if fingerprint not in _plans:
+        what, axes, chunk, seed = payload
+        _plans[fingerprint] = make_plan(what, axes, chunk=chunk, seed=seed)
+    plan = _plans[fingerprint]
+    if plan.hash != fingerprint:
+        raise InputError(
+            "a worker reads the spec otherwise than this process. Use the same engram on all."
+        )
+    before = dict(plan.seconds)
+    if path is None:
+        found: Any = plan.compute(unit)
+        writing = 0.0
+    else:
+        try:
+            store = Store.open(path, plan)
+        except (InputError, OSError) as error:
+            raise InputError(
+                f"a worker cannot use the store {path} ({error}). Use a folder that all of them share."
+            ) from None
+        found, writing = None, 0.0
+        if unit not in store.done():  # else an earlier attempt had finished after all
+            store.begin(unit)
+            values = plan.compute(unit)
+            began = time.perf_counter()
+            store.write(unit, values)
+            writing = time.perf_counter() - began
+    spent = {kind: plan.seconds[kind] - before.get(kind, 0.0) for kind in plan.seconds}
+    return found, spent | {"writing": writing}
+
+
+def check_workers(client: Any) -> None:
+    """Refuse workers whose engram or JAX is another version, before any work is done."""
+    ours = worker_versions()
+    theirs = client.run(worker_versions)
+    if not theirs:
+        raise InputError("the cluster has no workers. Start some, then run again.")
+    for address, versions in theirs.items():
+        for name, version in ours.items():
+            if versions.get(name) != version:
+                raise InputError(
+                    f"the worker {address} has {name} {versions.get(name)}, this process has {version}. "
+                    "Install the same version on both."
+                )
+
+
+def worker_versions() -> dict[str, str]:
+    """What must be the same everywhere for the same bits."""
+    return {"engram": engram.__version__, "jax": jax.__version__}
+
+
+def local_client(workers: int) -> Any:
+    """A client with that many local processes, spawned, one thread each."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            "more workers need dask: pip install 'engram[cluster]'. Without --workers the sweep runs in this "
+            "process."
+        ) from None
+    cluster = LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,  # pyright: ignore[reportArgumentType]
+        host="127.0.0.1",
+        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"},
+    )
+    return Client(cluster)
+
+
+def remote_client(address: str) -> Any:
+    """A client of a cluster that is there already."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError("a scheduler needs dask: pip install 'engram[cluster]'.") from None
+    try:
+        return Client(address, timeout="10s")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(
+            f"--scheduler {address} does not answer ({error}). Check the address."
+        ) from None

@@ -1,0 +1,138 @@
+"""Where theory draws a line across a map, and how many cells lie on the wrong side of it."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from engram import memory
+from engram._checks import InputError
+from engram.capacity import loss_minimiser
+from engram.specs import build_problem
+from engram.sweeps._spec import read_sweep
+from engram.theory import spike
+
+
+class Boundary(NamedTuple):
+    """A line across the map of a sweep.
+
+    Args:
+        label: What to call it.
+        level: A field over the sweep's axes that is zero on the line, and positive on the side predicted.
+        wrong: How many cells contradict it, and of how many.
+        told: The same in words.
+    """
+
+    label: str
+    level: xr.DataArray
+    wrong: tuple[int, int]
+    told: str
+
+
+def boundary(data: xr.Dataset, name: str) -> Boundary:
+    """A line of theory over a sweep: "one_step", "spike" or "stability".
+
+    Paper: Section 4.2 for alpha = p_2/p_1; thm:spike for eta_s; Section 5.1 for 2/H.
+    """
+    if name not in LINES:
+        raise InputError(
+            f"--theory must be among {', '.join(LINES)}, got {name!r}. Pick from those."
+        )
+    return LINES[name](data)
+
+
+def _pair(data: xr.Dataset, name: str) -> tuple[xr.DataArray, xr.DataArray]:
+    """Correlation and p1 over the axes of a sweep of two tokens."""
+    spec = json.loads(data.attrs["spec"])
+    problem = spec.get("problem", {})
+    if problem.get("family", "two") != "two":
+        raise InputError(
+            f"--theory {name} is about two tokens, and this sweep has {problem['family']}."
+        )
+    known = {
+        key: xr.DataArray(float(problem[key])) for key in ("correlation", "p1") if key in problem
+    }
+    alpha = data["correlation"] if "correlation" in data.coords else known["correlation"]
+    if "log_odds" in data.coords:
+        return alpha, data["log_odds"].copy(data=1 / (1 + np.exp(-data["log_odds"].values)))
+    return alpha, data["p1"] if "p1" in data.coords else known["p1"]
+
+
+def _needs(data: xr.Dataset, theory: str, *names: str) -> None:
+    missing = [name for name in names if name not in data]
+    if missing:
+        raise InputError(
+            f"--theory {theory} needs `{missing[0]}`, which this sweep did not measure. Add it to its "
+            "observables."
+        )
+
+
+def _one_step(data: xr.Dataset) -> Boundary:
+    _needs(data, "one_step", "first_perfect")
+    alpha, p1 = _pair(data, "one_step")
+    level = (1 - p1) / p1 - alpha  # positive: one step is enough
+    at_once = data.first_perfect <= 1
+    inside = xr.broadcast(level, data.first_perfect)[0] > 0
+    wrong, total = int((at_once != inside).sum()), int(inside.size)
+    told = (
+        f"alpha = p2/p1: {wrong} of {total} cells contradict 'one step is enough if and only if alpha < "
+        "p2/p1'"
+    )
+    return Boundary("$\\alpha = p_2/p_1$", level, (wrong, total), told)
+
+
+def _spike(data: xr.Dataset) -> Boundary:
+    _needs(data, "spike", "learning_rate", "max_loss")
+    alpha, p1 = xr.broadcast(*_pair(data, "spike"))
+    exists = alpha * p1 > 1 - p1
+    threshold = np.full(alpha.shape, np.inf)
+    inside = exists.values
+    threshold[inside] = spike.two_token_spike_threshold(alpha.values[inside], p1.values[inside])
+    level = data["learning_rate"] - alpha.copy(data=threshold)
+    spikes = data.max_loss > np.log(2) * (1 + 1e-12)
+    above, spikes = xr.broadcast(level > 0, spikes)
+    missed, late = int((above & ~spikes).sum()), int((~above & spikes).sum())
+    told = (
+        f"eta_s: {missed} of {int(above.sum())} cells above it never rise over log 2 (theory: none); "
+        f"{late} of {int((~above).sum())} below it do so at a later step"
+    )
+    return Boundary(
+        "$\\eta_s$", level.where(np.isfinite(level), -1.0), (missed, int(above.size)), told
+    )
+
+
+def _stability(data: xr.Dataset) -> Boundary:
+    _needs(data, "stability", "learning_rate", "convergence")
+    text = json.loads(data.attrs["spec"])
+    spec = read_sweep({key: text[key] for key in text})
+    if set(spec.axes) - {"learning_rate", "start_scale"}:
+        other = next(iter(set(spec.axes) - {"learning_rate", "start_scale"}))
+        raise InputError(
+            f"--theory stability is a line for one problem, and `{other}` varies the problem. Fix it."
+        )
+    problem = build_problem(spec.simulation.problem)
+    best = loss_minimiser(problem)
+    if not best.exists:
+        raise InputError(
+            "--theory stability needs a minimiser, and this problem is separable: it has none."
+        )
+    sharpness = float(memory.sharpness(problem, best.weights))
+    level = data["learning_rate"] - 2 / sharpness
+    settles = data.convergence == 0
+    below = xr.broadcast(level < 0, settles)[0]
+    early, late = int((below & ~settles).sum()), int((~below & settles).sum())
+    told = (
+        f"2/lambda = {2 / sharpness:.6g}: {early} of {int(below.sum())} cells below it do not end at a fixed "
+        f"point (cycles may begin earlier, or the run was too short), {late} of {int((~below).sum())} above "
+        "it do"
+    )
+    return Boundary("$2/\\lambda$", level, (late, int(below.size)), told)
+
+
+LINES: dict[str, Callable[[Any], Boundary]] = {
+    "one_step": _one_step,
+    "spike": _spike,
+    "stability": _stability,
+}

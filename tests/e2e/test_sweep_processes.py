@@ -1,0 +1,137 @@
+"""Sweeps in real processes: killed, resumed, on two workers with one killed; the same bits in the end."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import engram
+
+SPEC = """
+[problem]
+family = "two"
+[dynamics]
+kind = "gd"
+steps = 6000
+[axes]
+p1 = [0.6, 0.7, 0.8, 0.9]
+correlation = { linspace = [0.5, 0.999, 8] }
+learning_rate = { logspace = [-1, 1, 128] }
+[sweep]
+observables = ["first_perfect", "final_loss"]
+chunk = 128
+"""
+UNITS = 32
+
+
+@pytest.fixture
+def spec(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text(SPEC)
+    return path
+
+
+def command(spec, out, *options):
+    return [
+        sys.executable,
+        "-m",
+        "engram",
+        "sweep",
+        str(spec),
+        "--out",
+        str(out),
+        "--threads",
+        "1",
+        *options,
+    ]
+
+
+def raw(path):
+    return xr.open_zarr(path, consolidated=False, chunks=None).load()
+
+
+def num_done(path):
+    marks = path / "done" / "c"
+    return sum(1 for each in marks.rglob("*") if each.is_file()) if marks.exists() else 0
+
+
+@pytest.mark.slow
+def test_killed_three_times_it_ends_with_the_same_bits(spec, tmp_path):
+    whole = engram.sweep(spec)
+    out, rng = tmp_path / "s.zarr", random.Random(0)
+    killed = 0
+    for target in (3, 9, 17):
+        process = subprocess.Popen(
+            command(spec, out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        while num_done(out) < target and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0, 0.1))
+        if process.poll() is None:
+            process.kill()
+            killed += 1
+        process.wait()
+    assert killed == 3
+    before = num_done(out)
+    assert 17 <= before < UNITS
+    done = subprocess.run(command(spec, out), capture_output=True, text=True, check=True)
+    assert f"{UNITS - before} units computed, {before} were there" in done.stdout
+    found = raw(out)
+    for name in ("first_perfect", "final_loss"):
+        np.testing.assert_array_equal(found[name], whole[name])
+    assert (found.done == 1).all()
+    # One unit was in flight at each kill, at most: no other was begun twice.
+    assert int(found.attempts.sum()) <= UNITS + killed
+
+
+@pytest.mark.slow
+def test_one_of_two_workers_is_killed_and_the_run_goes_on(spec, tmp_path):
+    pytest.importorskip("distributed")
+    whole = engram.sweep(spec)
+    out = tmp_path / "s.zarr"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command(spec, out, "--workers", "2"), **pipes)
+    while num_done(out) < 4 and process.poll() is None:
+        time.sleep(0.05)
+    workers = children_of(process.pid)
+    assert workers, "no worker process was found"
+    os.kill(workers[0], signal.SIGKILL)
+    told, error = process.communicate(timeout=240)
+    assert process.returncode == 0, error
+    found = raw(out)
+    for name in ("first_perfect", "final_loss"):
+        np.testing.assert_array_equal(found[name], whole[name])
+    assert (found.done == 1).all()
+    assert int(found.attempts.sum()) <= UNITS + 2, told
+
+
+def children_of(pid):
+    """Processes below this one that compute: the workers' own, not their keepers."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()
+                line = Path(f"/proc/{entry}/cmdline").read_text()
+            except OSError:
+                continue
+            if int(fields[1]) == pid and "spawn_main" in line:
+                found.append(int(entry))
+    return found
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(spec, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = subprocess.run(
+        command(spec, tmp_path / "file" / "s.zarr"), capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 2

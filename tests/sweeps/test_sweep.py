@@ -1,0 +1,277 @@
+"""Sweeps: every cell is the run it stands for, whatever the chunks, the order or the restarts."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import engram
+from engram import sweeps
+from engram._checks import InputError
+from engram.sweeps._store import Store
+
+TWO = {
+    "problem": {"family": "two"},
+    "dynamics": {"kind": "gd", "steps": 150},
+    "axes": {
+        "p1": [0.6, 0.9],
+        "correlation": {"linspace": [0.5, 1.0, 5]},
+        "learning_rate": {"logspace": [-1, 1.3, 7]},
+    },
+    "sweep": {"observables": ["first_perfect"]},
+}
+EVERYTHING = [
+    "first_perfect", "perfect_from", "final_loss", "final_error", "final_margins", "likeliest_margin",
+    "max_loss", "spike_height", "num_spikes", "last_rise",
+]  # fmt: skip
+
+
+def spec(base=TWO, **tables):
+    return {**base, **{name: {**base.get(name, {}), **table} for name, table in tables.items()}}
+
+
+def test_every_observable_is_that_of_the_run():
+    found = engram.sweep(spec(sweep={"observables": EVERYTHING}))
+    assert found.first_perfect.dims == ("p1", "correlation", "learning_rate")
+    for p1, alpha, rate in ((0, 3, 5), (1, 1, 6), (0, 4, 2), (1, 3, 6)):
+        here = found.isel(p1=p1, correlation=alpha, learning_rate=rate)
+        run = engram.simulate(
+            engram.two_tokens(float(here.correlation), float(here.p1)),
+            engram.GradientDescent(float(here.learning_rate), 150),
+            space="margins",
+        )
+        np.testing.assert_equal(float(here.first_perfect), float(run.first_perfect))
+        np.testing.assert_equal(float(here.perfect_from), float(run.perfect_from))
+        np.testing.assert_equal(float(here.last_rise), float(run.last_rise))
+        assert float(here.num_spikes) == int(run.num_spikes)
+        np.testing.assert_allclose(here.final_loss, run.loss[-1], rtol=1e-12)
+        np.testing.assert_allclose(here.final_margins, run.margins[-1], rtol=1e-12)
+        assert float(here.final_error) == float(run.error[-1])
+        np.testing.assert_allclose(here.max_loss, run.loss.max(), rtol=1e-12)
+        if int(run.num_spikes):
+            np.testing.assert_allclose(here.spike_height, run.highest_spike, rtol=1e-12)
+
+
+def test_compaction_changes_no_bit_and_costs_less():
+    # Asking for more than the first hit runs every cell to its end.
+    fine = {"learning_rate": {"logspace": [-1, 1.3, 300]}}
+    alone = engram.sweep(spec(axes=fine))
+    both = {"observables": ["first_perfect", "final_error"]}
+    whole = engram.sweep(spec(axes=fine, sweep=both))
+    np.testing.assert_array_equal(alone.first_perfect, whole.first_perfect)
+    assert whole.first_perfect.isnull().any()  # alpha = 1: never
+    assert (whole.first_perfect > 32).any()  # some beyond the first burst
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+def test_chunks_and_threads_do_not_matter(chunk):
+    whole = engram.sweep(TWO)
+    parts = engram.sweep(spec(sweep={"observables": ["first_perfect"], "chunk": chunk}), threads=3)
+    np.testing.assert_array_equal(whole.first_perfect, parts.first_perfect)
+
+
+SPHERE = {
+    "problem": {"family": "sphere", "num_classes": 3, "dim": 2},
+    "dynamics": {"kind": "sgd", "steps": 40, "batch_size": 2, "learning_rate": 2.0},
+    "axes": {"num_tokens": [3, 5], "seed": {"seeds": 6}},
+    "run": {"start_scale": 0.5},
+    "sweep": {"observables": ["final_loss", "likeliest_forgotten"]},
+}
+
+
+def test_random_cells_do_not_depend_on_their_neighbours(tmp_path):
+    whole = engram.sweep(SPHERE)
+    again = engram.sweep(spec(SPHERE, sweep={**SPHERE["sweep"], "chunk": 4}), threads=1)
+    np.testing.assert_array_equal(whole.final_loss, again.final_loss)
+    assert len(np.unique(whole.final_loss)) == whole.final_loss.size  # each has its own noise
+
+
+def test_a_seed_is_the_problem_of_that_seed():
+    table = {"kind": "gd", "steps": 30, "learning_rate": 3.0}
+    found = engram.sweep(
+        {"problem": {"family": "sphere", "num_tokens": 5, "num_classes": 3, "dim": 4}, "dynamics": table,
+         "axes": {"seed": [4, 9]}, "sweep": {"observables": ["final_loss"]}}
+    )  # fmt: skip
+    for seed in (4, 9):
+        run = engram.simulate(
+            engram.on_sphere(seed, 5, 3, 4), engram.GradientDescent(3.0, 30), record=("loss",)
+        )
+        np.testing.assert_allclose(found.final_loss.sel(seed=seed), run.loss[-1], rtol=1e-12)
+
+
+def test_how_runs_end():
+    """A separable pair grows; three tokens in the plane settle, cycle or wander."""
+    observables = ["convergence", "period", "tail_loss"]
+    pair = engram.sweep(
+        {"problem": {"family": "two", "p1": 0.75, "correlation": 0.5},
+         "dynamics": {"kind": "gd", "steps": 600},
+         "axes": {"learning_rate": [1.0, 5.0]}, "sweep": {"observables": observables}}
+    )  # fmt: skip
+    assert pair.convergence.values.tolist() == [2, 2]
+    assert np.isnan(pair.period).all()
+    found = engram.sweep(
+        {"problem": {"family": "sphere", "num_tokens": 6, "num_classes": 2, "dim": 2, "seed": 2},
+         "dynamics": {"kind": "gd", "steps": 6000}, "axes": {"learning_rate": {"linspace": [1.0, 60.0, 40]}},
+         "sweep": {"observables": observables}}
+    )  # fmt: skip
+    problem = engram.on_sphere(2, 6, 2, 2)
+    best = engram.capacity.loss_minimiser(problem)
+    assert best.exists
+    threshold = 2 / float(engram.memory.sharpness(problem, best.weights))
+    stable = found.learning_rate.values < 0.8 * threshold
+    assert 3 < stable.sum() < 37
+    assert (found.convergence.values[stable] == 0).all()
+    assert (found.period.values[stable] == 1).all()
+    unstable = found.learning_rate.values > 1.05 * threshold
+    assert (found.convergence.values[unstable] != 0).all()
+    cycles = found.isel(learning_rate=found.convergence.values == 1)
+    assert cycles.sizes["learning_rate"] > 0
+    for index in range(cycles.sizes["learning_rate"]):
+        tail, k = cycles.tail_loss.values[index], int(cycles.period[index])
+        np.testing.assert_allclose(tail[k:], tail[:-k], rtol=1e-6)
+        assert np.ptp(tail) > 1e-6
+
+
+def test_a_function_of_your_own(tmp_path):
+    def height(x, y, key):
+        import jax
+
+        return {"height": jnp.sin(x) * y, "noise": jax.random.normal(key, (3,))}
+
+    axes = {"x": np.linspace(0, 1, 5), "y": [1, 2, 3]}
+    found = engram.sweep(height, axes, chunk=4)
+    np.testing.assert_allclose(found.height, np.sin(found.x) * found.y, rtol=1e-14)
+    assert found.noise.dims == ("x", "y", "noise_0")
+    assert len(np.unique(found.noise)) == 45
+    other = engram.sweep(height, axes, seed=1)
+    assert (other.noise != found.noise).all()
+    again = engram.sweep(height, axes, chunk=5, store=tmp_path / "own.zarr")
+    np.testing.assert_array_equal(found.noise, again.noise)
+    with pytest.raises(InputError, match="source"):
+        engram.sweep(
+            lambda x, y, key: {"height": x, "noise": y}, axes, chunk=5, store=tmp_path / "own.zarr"
+        )
+
+
+def test_a_store_resumes_and_holds_the_same_bits(tmp_path):
+    chunked = spec(sweep={"observables": ["first_perfect"], "chunk": 14})
+    whole = engram.sweep(chunked)
+    plan = sweeps.make_plan(chunked, None)
+    store = Store.open(tmp_path / "s.zarr", plan)
+    assert len(plan.units()) == 6
+    for unit in plan.units()[1:4]:
+        store.begin(unit)
+        store.write(unit, plan.compute(unit))
+    store.begin(plan.units()[0])  # begun and killed
+    told = []
+    found = engram.sweep(
+        chunked, store=tmp_path / "s.zarr", progress=lambda *both: told.append(both)
+    )
+    assert "3 units computed, 3 were there" in found.attrs["summary"]
+    assert told[-1] == (70, 70)
+    np.testing.assert_array_equal(found.first_perfect, whole.first_perfect)
+    with xr.open_zarr(tmp_path / "s.zarr", consolidated=False, chunks=None) as raw:
+        assert raw.attempts.values.ravel().tolist() == [2, 1, 1, 1, 1, 1]
+        assert (raw.done.values == 1).all()
+        assert json.loads(raw.attrs["spec"])["axes"]["p1"] == [0.6, 0.9]
+    assert (
+        "0 units computed, 6 were there"
+        in engram.sweep(chunked, store=tmp_path / "s.zarr").attrs["summary"]
+    )
+
+
+def test_a_chunk_of_nothing_reached_is_done(tmp_path):
+    never = spec(axes={"correlation": [1.0]}, sweep={"observables": ["first_perfect"], "chunk": 7})
+    engram.sweep(never, store=tmp_path / "n.zarr")
+    assert (
+        "0 units computed, 2 were there"
+        in engram.sweep(never, store=tmp_path / "n.zarr").attrs["summary"]
+    )
+    chunks = [
+        path for path in (tmp_path / "n.zarr" / "first_perfect" / "c").rglob("*") if path.is_file()
+    ]
+    assert len(chunks) == 2  # NaN is a result, and has its file
+
+
+def test_another_spec_is_refused_with_what_changed(tmp_path):
+    engram.sweep(spec(axes={"p1": [0.7]}), store=tmp_path / "s.zarr")
+    with pytest.raises(InputError, match=r"dynamics.steps: 150 in the store, 151 now") as error:
+        engram.sweep(
+            spec(axes={"p1": [0.7]}, dynamics={"kind": "gd", "steps": 151}),
+            store=tmp_path / "s.zarr",
+        )
+    assert "axes" not in str(error.value)
+    with pytest.raises(
+        InputError, match=r"axes.correlation: 5 values from 0.5 to 1 in the store, \[0.5\] now"
+    ):
+        engram.sweep(spec(axes={"p1": [0.7], "correlation": [0.5]}), store=tmp_path / "s.zarr")
+
+
+def test_what_is_no_store_is_refused_and_kept(tmp_path):
+    (tmp_path / "file.zarr").write_text("mine")
+    (tmp_path / "folder.zarr").mkdir()
+    (tmp_path / "folder.zarr" / "letter.txt").write_text("mine")
+    for name in ("file.zarr", "folder.zarr"):
+        with pytest.raises((InputError, OSError)):
+            engram.sweep(TWO, store=tmp_path / name)
+    assert (tmp_path / "file.zarr").read_text() == "mine"
+    assert [path.name for path in (tmp_path / "folder.zarr").iterdir()] == ["letter.txt"]
+    xr.Dataset({"a": ("x", [1.0])}).to_zarr(
+        tmp_path / "foreign.zarr", zarr_format=3, consolidated=False
+    )
+    with pytest.raises(InputError, match="not a sweep of engram"):
+        engram.sweep(TWO, store=tmp_path / "foreign.zarr")
+    engram.sweep(TWO, store=tmp_path / "damaged.zarr")
+    (tmp_path / "damaged.zarr" / "zarr.json").write_text("{")
+    with pytest.raises(InputError, match="damaged.zarr cannot be read"):
+        engram.sweep(TWO, store=tmp_path / "damaged.zarr")
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"axes": {"colour": [1.0]}}, "axis `colour` cannot vary"),
+        ({"axes": {"p1": [0.5, 0.5]}}, "must not repeat"),
+        ({"axes": {"p1": [0.5, 1.5]}}, "p1 = 1.5"),
+        ({"axes": {"p1": {"linspace": [0, 1]}}}, "axis `p1` must be"),
+        ({"axes": {"p1": {"linspace": [0, 1, 0]}}}, "linspace"),
+        ({"axes": {"p1": []}}, "axis `p1` must be"),
+        ({"problem": {"family": "two", "p1": 0.5}}, "is an axis and also set"),
+        ({"sweep": {"observables": ["height"]}}, "unknown 'height'"),
+        ({"sweep": {"observables": ["period"]}, "dynamics": {"kind": "gd", "steps": 99}}, "last 128 steps"),
+        ({"dynamics": {"kind": "flow", "end": 1.0}}, "learning_rate"),
+        ({"run": {"every": 3}}, "no meaning in a sweep"),
+        ({"nonsense": {"a": 1}}, "no such table"),
+    ],
+)  # fmt: skip
+def test_wrong_specs_are_told_before_any_work(tables, message):
+    with pytest.raises(InputError, match=message):
+        sweeps.make_plan(spec(**tables), None)
+
+
+def test_functions_that_cannot_be_mapped_are_told():
+    with pytest.raises(InputError, match="cannot be mapped"):
+        engram.sweep(lambda x: 1.0 if x > 0 else 2.0, {"x": [0.0, 1.0]})
+    with pytest.raises(InputError, match="does not take `y`"):
+        engram.sweep(lambda x: x, {"x": [0.0], "y": [1.0]})
+    with pytest.raises(InputError, match="must be a spec or a function"):
+        engram.sweep(3, {"x": [0.0]})
+
+
+def test_lines_of_theory_agree_with_the_cells():
+    # A sweep in memory has no store to tell its spec: it carries it.
+    found = engram.sweep(
+        {"problem": {"family": "two", "p1": 0.75}, "dynamics": {"kind": "gd", "steps": 60},
+         "axes": {"correlation": {"linspace": [0.0, 0.97, 30]}, "learning_rate": {"logspace": [-1, 1.5, 20]}},
+         "sweep": {"observables": ["first_perfect", "max_loss"]}}
+    )  # fmt: skip
+    one = sweeps.boundary(found, "one_step")
+    assert one.wrong == (0, 600)
+    assert sweeps.boundary(found, "spike").wrong[0] == 0
+    with pytest.raises(InputError, match="needs `convergence`"):
+        sweeps.boundary(found, "stability")
+    # The check can fail: a map that is shifted by one cell contradicts it.
+    moved = found.assign(first_perfect=found.first_perfect.roll(correlation=1, roll_coords=False))
+    assert sweeps.boundary(moved, "one_step").wrong[0] > 0
