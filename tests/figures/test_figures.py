@@ -69,7 +69,7 @@ def test_a_wrong_value_is_found(made, name, variable):
 OTHERS = {
     "fig1": {"correlations": (0.2,), "num": 30, "half_widths": (2.0,)},
     "fig2": {"learning_rates": (5.0, 40.0), "points": 20, "num": 30},
-    "fig3": {"learning_rates": (5.0,), "fine": 2, "log_odds": (1.0, 2.0), "correlations": (0.5, 0.9),
+    "fig3": {"learning_rates": (2.0, 5.0), "fine": 2, "log_odds": (1.0, 2.0), "correlations": (0.5, 0.9),
              "log_odds_shown": 0, "correlation_shown": 1, "points": 40},
     "fig5": {"seeds": (9,), "num": 30, "points": 20},
 }  # fmt: skip

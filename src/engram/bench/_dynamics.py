@@ -17,6 +17,7 @@ from engram.observables import Events
 from engram.particles import MarginSystem, ParticleSystem
 from engram.problem import gaussian, on_sphere, two_tokens
 from engram.simulation import choose_space, simulate
+from engram.sweeps import SimulationPlan, make_plan, sweep
 
 
 @eqx.filter_jit
@@ -85,6 +86,41 @@ def _two_token_grid() -> tuple[Side, Side | str]:
     return Side(_in_double(run), side * side * steps), _torch_two_tokens(500)
 
 
+_GRID: Any = {
+    "problem": {"family": "two"},
+    "dynamics": {"kind": "gd", "steps": 999},
+    "axes": {
+        "log_odds": {"logspace": [-0.5, 0.5, 10]},
+        "correlation": {"linspace": [0.5, 1.0, 100]},
+        "learning_rate": {"logspace": [-1, 1, 100]},
+    },
+    "sweep": {"observables": ["first_perfect"]},
+}
+
+
+def _sweep() -> tuple[Side, Side | str]:
+    """A sweep is compiled anew each time: that is in its time, too."""
+    peer = _torch_two_tokens(1000)
+    if isinstance(peer, Side):
+        peer = Side(peer.call, 1)
+    return Side(lambda: sweep(_GRID, threads=1), 100_000), peer
+
+
+def _compaction() -> tuple[Side, Side | str]:
+    """An easy panel, where most cells are decided early, against running every cell to its end."""
+    axes = {
+        "log_odds": [np.log(0.58 / 0.42)],
+        "correlation": {"linspace": [0.5, 1.0, 200]},
+        "learning_rate": {"logspace": [-1, 1, 200]},
+    }
+    plan = make_plan({**_GRID, "axes": axes}, None)
+    assert isinstance(plan, SimulationPlan)
+    runner, cells = plan.runner(()), [plan.cells(unit)[:2] for unit in plan.units()]
+    run = lambda compact: [runner.run(*part, compact=compact) for part in cells]
+    count = int(np.prod(plan.shape))
+    return Side(lambda: run(True), count), Side(lambda: run(False), count)
+
+
 def _flow() -> tuple[Side, Side | str]:
     problem = on_sphere(0, 5, 5, 10)
     flow = GradientFlow(np.array([1e9]))
@@ -126,6 +162,18 @@ WORKS = [
         "two-token-grid",
         "step of one cell of a 100 x 100 grid of two-token descents (peer: autograd, one cell)",
         _two_token_grid,
+    ),
+    Work(
+        "sweep",
+        "cell of Figure 3's grid, 100 x 100 x 10 cells of 1000 steps, compiling included (peer: autograd)",
+        _sweep,
+        repeats=5,
+    ),
+    Work(
+        "compaction",
+        "cell of an easy 200 x 200 panel of 1000 steps (peer: engram without dropping decided cells)",
+        _compaction,
+        repeats=9,
     ),
     Work("flow", "gradient flow of N = M = 5, d = 10 to t = 1e9", _flow, repeats=9),
     *(

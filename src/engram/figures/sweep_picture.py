@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from engram import plotting
 from engram._checks import InputError
@@ -83,7 +84,7 @@ def _reduced(
 
 def _title(data: xr.Dataset, value: str, told: list[str]) -> str:
     fixed = [text.split(" (of")[0] for text in told]
-    return value.replace("_", " ") + (f" at {', '.join(fixed)}" if fixed else "")
+    return value.replace("_", " ") + (f"; {', '.join(fixed)}" if fixed else "")
 
 
 def _is_log(values: np.ndarray) -> bool:
@@ -98,6 +99,9 @@ def _is_log(values: np.ndarray) -> bool:
 def _scale(axes: Axes, which: str, name: str, values: np.ndarray) -> None:
     if _is_log(values):
         getattr(axes, f"set_{which}scale")("log")
+    if values.dtype.kind in "iu" and len(values) <= 16:  # whole numbers, each with its tick
+        getattr(axes, f"set_{which}ticks")(values, [str(each) for each in values])
+        getattr(axes, f"{which}axis").set_minor_formatter(NullFormatter())
     getattr(axes, f"set_{which}label")(_SYMBOLS.get(name, name.replace("_", " ")))
 
 

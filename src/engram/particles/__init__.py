@@ -18,8 +18,8 @@ from engram.particles._maps import coefficients_to_weights as coefficients_to_we
 from engram.particles._maps import scores_to_weights as scores_to_weights
 from engram.particles._maps import unseen_part as unseen_part
 from engram.particles._maps import weights_to_scores as weights_to_scores
-from engram.particles._margins import MarginState as MarginState
 from engram.particles._margins import BareMarginSystem as BareMarginSystem
+from engram.particles._margins import MarginState as MarginState
 from engram.particles._margins import MarginSystem as MarginSystem
 from engram.particles._noise import gradient_noise as gradient_noise
 from engram.particles._noise import isotropic_noise as isotropic_noise

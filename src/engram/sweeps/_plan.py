@@ -112,7 +112,7 @@ class SimulationPlan(Plan):
         self._runners: dict[tuple[int, ...], Runner] = {}
         self._lock = threading.Lock()
         names = tuple(spec.table.observables)
-        first = self._runner(
+        first = self.runner(
             tuple(int(values[0]) for name, values in self.axes.items() if name in STATIC)
         )
         chunk = spec.table.chunk or _TILES * first.lanes
@@ -129,7 +129,8 @@ class SimulationPlan(Plan):
             kind: sum(each.seconds[kind] for each in runners) for kind in ("compiling", "computing")
         }
 
-    def _runner(self, static: tuple[int, ...]) -> Runner:
+    def runner(self, static: tuple[int, ...]) -> Runner:
+        """The runner of one shape, by the values of the axes that change shapes."""
         with self._lock:
             if static not in self._runners:
                 names = [name for name in self.axes if name in STATIC]
@@ -147,7 +148,7 @@ class SimulationPlan(Plan):
     def compute(self, unit: Unit) -> dict[str, np.ndarray]:
         columns, numbers, shape = self.cells(unit)
         static = tuple(int(columns.pop(name)[0]) for name in self.axes if name in STATIC)
-        found = self._runner(static).run(columns, numbers)
+        found = self.runner(static).run(columns, numbers)
         return {
             name: np.asarray(found[name], self.outputs[name].dtype).reshape(
                 *shape, *found[name].shape[1:]

@@ -74,8 +74,9 @@ def _one_step(data: xr.Dataset) -> Boundary:
     alpha, p1 = _pair(data, "one_step")
     level = (1 - p1) / p1 - alpha  # positive: one step is enough
     at_once = data.first_perfect <= 1
-    inside = xr.broadcast(level, data.first_perfect)[0] > 0
-    wrong, total = int((at_once != inside).sum()), int(inside.size)
+    level_, at_once = xr.broadcast(level, at_once)
+    beside = abs(level_) > 1e-12  # on the line the second margin is zero, and rounding decides
+    wrong, total = int(((at_once != (level_ > 0)) & beside).sum()), int(at_once.size)
     told = (
         f"alpha = p2/p1: {wrong} of {total} cells contradict 'one step is enough if and only if alpha < "
         "p2/p1'"

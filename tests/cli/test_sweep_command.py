@@ -1,0 +1,145 @@
+"""`engram sweep` and `engram plot`: from a spec to a store to a picture."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import engram
+from engram import sweeps
+from engram._checks import InputError
+from engram.cli import _sweep
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
+SPEC = """
+[problem]
+family = "two"
+[dynamics]
+kind = "gd"
+steps = 40
+[axes]
+p1 = [0.6, 0.75]
+correlation = { linspace = [0.0, 1.0, 25] }
+learning_rate = { logspace = [-1, 1, 24] }
+[sweep]
+observables = ["first_perfect", "max_loss"]
+chunk = 100
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "spec.toml").write_text(SPEC)
+    out = folder / "store.zarr"
+    _sweep.sweep(folder / "spec.toml", out, workers=None, scheduler=None, threads=1)
+    return out
+
+
+def plot(source, out, **options):
+    given = {"x": None, "y": None, "value": None, "at": [], "theory": [], **options}
+    _sweep.plot(source, out=out, **given)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_valid(example):
+    plan = sweeps.make_plan(example, None)
+    assert len(plan.units()) >= 1
+    assert f"engram sweep examples/{example.name}" in example.read_text()
+
+
+def test_a_map_with_lines_of_theory(store, tmp_path, capsys):
+    plot(store, tmp_path / "map.png", x="correlation", y="learning_rate", at=["p1=0.7"],
+         theory=["one_step", "spike"])  # fmt: skip
+    told = capsys.readouterr().out
+    assert "0 of 1200 cells contradict" in told
+    assert "p1 = 0.75" in told  # the nearest
+    assert (tmp_path / "map.png").stat().st_size > 10_000
+
+
+def test_slices_and_defaults(store, tmp_path, capsys):
+    plot(
+        store,
+        tmp_path / "slice.pdf",
+        x="learning_rate",
+        at=["p1=0.6", "correlation=0.9"],
+        value="max_loss",
+    )
+    plot(store, tmp_path / "default.svg")
+    assert "fix another with --at" in capsys.readouterr().out
+    assert (tmp_path / "slice.pdf").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"x": "colour"}, "not an axis"),
+        ({"value": "height"}, "--value must be among first_perfect, max_loss"),
+        ({"at": ["p1"]}, "AXIS=NUMBER"),
+        ({"theory": ["magic"]}, "--theory must be among"),
+        ({"theory": ["stability"]}, "needs `convergence`"),
+    ],
+)
+def test_wrong_wishes_are_told(store, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        plot(store, tmp_path / "x.png", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_plotted_is_told(tmp_path):
+    with pytest.raises(InputError, match="is not there"):
+        plot(tmp_path / "absent.zarr", tmp_path / "x.png")
+    with pytest.raises(InputError, match="must end in .png"):
+        plot(tmp_path / "absent.zarr", tmp_path / "x.bmp")
+
+
+def test_a_run_can_be_plotted(tmp_path):
+    run = [
+        sys.executable,
+        "-m",
+        "engram",
+        "simulate",
+        "-t",
+        "20",
+        "--out",
+        str(tmp_path / "run.nc"),
+    ]
+    subprocess.run(run, check=True, capture_output=True)
+    plot(tmp_path / "run.nc", tmp_path / "run.png")
+    assert (tmp_path / "run.png").exists()
+    with pytest.raises(InputError, match="for sweeps"):
+        plot(tmp_path / "run.nc", tmp_path / "run.png", x="step")
+
+
+def test_options_that_exclude_each_other(tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC)
+    with pytest.raises(InputError, match="Give one of them"):
+        _sweep.sweep(
+            tmp_path / "spec.toml",
+            tmp_path / "s.zarr",
+            workers=2,
+            scheduler="tcp://h:1",
+            threads=None,
+        )
+    with pytest.raises(InputError, match="must end in .zarr"):
+        _sweep.sweep(
+            tmp_path / "spec.toml", tmp_path / "s.nc", workers=None, scheduler=None, threads=None
+        )
+
+
+def test_workers_of_another_version_are_refused(monkeypatch):
+    pytest.importorskip("distributed")
+    from engram.sweeps import _cluster
+
+    class Client:
+        def run(self, function):
+            return {"tcp://a": {"engram": "0.0.0", "jax": function()["jax"]}}
+
+    with pytest.raises(
+        InputError, match=f"has engram 0.0.0, this process has {engram.__version__}"
+    ):
+        _cluster.check_workers(Client())
+    monkeypatch.setattr(Client, "run", lambda self, function: {})
+    with pytest.raises(InputError, match="no workers"):
+        _cluster.check_workers(Client())
