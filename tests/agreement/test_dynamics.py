@@ -9,7 +9,6 @@ import pytest
 
 import cases
 import engram
-import references
 from engram import dynamics as D
 from engram import memory, particles
 from engram.special import log_omega
@@ -55,77 +54,6 @@ def test_margins_alone_move_as_weights_do(kind):
     for name in ("margins", "loss", "error", "final_weights"):
         np.testing.assert_allclose(two[name], one[name], atol=1e-9)
     np.testing.assert_array_equal(two.num_forgotten, one.num_forgotten)
-
-
-@pytest.mark.parametrize("run", references.load("fig2")["runs"], ids=lambda r: r["lr"])
-def test_figure_2(run):
-    problem = engram.two_tokens(0.95, 0.75)
-    found = engram.simulate(
-        problem,
-        engram.GradientDescent(run["lr"], 34),
-        record=("loss", "error", "margins", "weights"),
-    )
-    np.testing.assert_allclose(found.loss, run["loss_f64"], rtol=1e-9)
-    np.testing.assert_array_equal(found.error, run["err01_f64"])
-    np.testing.assert_allclose(found.margins, run["margins_f64"], rtol=1e-9)
-    gamma = found.weights.values[:, 0, :] - found.weights.values[:, 1, :]
-    np.testing.assert_allclose(gamma, run["gamma_f64"], rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("case", references.load("fig5")["cases"], ids=lambda c: c["N"])
-def test_figure_5(case):
-    problem = references.problem_of(case)
-    for run in case.get("runs", []):
-        if "sharpness_f64" not in run:
-            continue
-        start = _weights_of_gamma(problem, run.get("gamma0", case["gamma0"]))
-        found = engram.simulate(
-            problem,
-            engram.GradientDescent(run["lr"], len(run["loss_f64"]) - 1),
-            start=start,
-            record=("loss", "error", "sharpness"),
-        )
-        np.testing.assert_allclose(found.loss, run["loss_f64"], rtol=1e-9)
-        np.testing.assert_allclose(found.sharpness, run["sharpness_f64"], rtol=1e-9)
-        np.testing.assert_allclose(found.error, run["err01_f64"], atol=1e-12)
-
-
-def _weights_of_gamma(problem, gamma):
-    u = problem.outputs[0] - problem.outputs[1]
-    return np.outer(u / (u @ u), gamma)
-
-
-@pytest.mark.parametrize("case", references.load("fig6")["cases"], ids=lambda c: c["d"])
-def test_figure_6(case):
-    problem = references.problem_of(case)
-    for run in case.get("runs", []):
-        found = engram.simulate(
-            problem,
-            engram.GradientDescent(run["lr"], len(run["loss_f64"]) - 1),
-            record=("loss", "error", "margins", "sharpness"),
-        )
-        np.testing.assert_allclose(found.loss, run["loss_f64"], rtol=1e-9)
-        np.testing.assert_allclose(found.margins, run["margins_f64"], rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(found.sharpness, run["sharpness_f64"], rtol=1e-9)
-
-
-def test_figure_4_replays_its_batches():
-    (case,) = references.load("fig4_sgd")["cases"]
-    problem = references.problem_of(case)
-    batches = np.asarray(case["batches"])
-    steps = len(case["gamma_f64"]) - 1
-    found = engram.simulate(
-        problem,
-        engram.StochasticGradientDescent(
-            case["lr"], steps, case["batch_size"], batches=batches[:steps]
-        ),
-        start=np.asarray(case["W0"]).T,  # the authors' W is the transpose of ours
-        record=("weights", "loss", "error"),
-    )
-    gamma = found.weights.values[:, 0, :] - found.weights.values[:, 1, :]
-    np.testing.assert_allclose(gamma, case["gamma_f64"], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.loss, case["population_loss_f64"], rtol=1e-9)
-    np.testing.assert_allclose(found.error, case["err01_f64"], atol=1e-12)
 
 
 def test_flow_agrees_with_the_product_logarithm_for_twelve_decades():

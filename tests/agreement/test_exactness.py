@@ -55,9 +55,9 @@ def by_autodiff(problem, W, V, normed):
 SHAPES = [(1, 2, 1), (2, 2, 2), (5, 4, 3), (7, 3, 2), (3, 7, 6)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
-    st.sampled_from(SHAPES),
+    st.sampled_from(SHAPES[1:4]),
     st.integers(0, 10**6),
     st.floats(0, 5),
     st.booleans(),

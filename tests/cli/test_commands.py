@@ -35,7 +35,8 @@ def test_help_loads_nothing_heavy():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def test_reproduce_writes_the_loss_spike(tmp_path):
+def test_reproduce_writes_the_loss_spike(here, tmp_path):
+    run = here
     out = tmp_path / "out"
     done = run("reproduce", "fig2", "--out", str(out))
     assert done.returncode == 0, done.stderr
@@ -54,7 +55,8 @@ def test_reproduce_writes_the_loss_spike(tmp_path):
     assert "1.348664 at t = 5" in done.stdout
 
 
-def test_wrong_usage_is_one_line_and_exit_2(tmp_path):
+def test_wrong_usage_is_one_line_and_exit_2(here, tmp_path):
+    run = here
     done = run("reproduce", "fig99")
     assert done.returncode == 2
     assert done.stderr == (

@@ -14,12 +14,12 @@ import xarray as xr
 import engram
 
 
-def run(*args, **options):
-    command = [sys.executable, "-m", "engram", "simulate", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, **options)
+@pytest.fixture
+def run(here):
+    return lambda *args: here("simulate", *args)
 
 
-def test_defaults_show_the_spike(tmp_path):
+def test_defaults_show_the_spike(run, tmp_path):
     done = run("--out", tmp_path / "run.nc", "--plot", tmp_path / "run.png")
     assert done.returncode == 0, done.stderr
     assert "first at step 2, kept from step 15" in done.stdout
@@ -31,7 +31,7 @@ def test_defaults_show_the_spike(tmp_path):
     assert (tmp_path / "run.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_a_spec_file_and_options_over_it(tmp_path):
+def test_a_spec_file_and_options_over_it(run, tmp_path):
     spec = tmp_path / "spec.toml"
     spec.write_text(
         '[problem]\nfamily = "sphere"\nnum_tokens = 5\nnum_classes = 5\ndim = 10\nseed = 1\n'
@@ -48,7 +48,7 @@ def test_a_spec_file_and_options_over_it(tmp_path):
         np.testing.assert_array_equal(data.loss, direct.loss)
 
 
-def test_every_fault_of_a_spec_is_reported_at_once(tmp_path):
+def test_every_fault_of_a_spec_is_reported_at_once(run, tmp_path):
     spec = tmp_path / "bad.toml"
     spec.write_text(
         '[problem]\nfamily = "two"\ncorrelation = 1.5\np1 = "x"\n'
@@ -69,7 +69,7 @@ def test_every_fault_of_a_spec_is_reported_at_once(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_fields_that_would_be_ignored_are_faults(tmp_path):
+def test_fields_that_would_be_ignored_are_faults(run, tmp_path):
     spec = tmp_path / "more.toml"
     spec.write_text(
         '[problem]\nfamily = "sphere"\nnum_tokens = -1\n'
@@ -85,7 +85,7 @@ def test_fields_that_would_be_ignored_are_faults(tmp_path):
         assert text in done.stderr
 
 
-def test_unusable_input_is_one_line(tmp_path):
+def test_unusable_input_is_one_line(run, tmp_path):
     (tmp_path / "cut.toml").write_text("[problem\n")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     (tmp_path / "list.toml").write_text("problem = 3\n")

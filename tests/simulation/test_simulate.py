@@ -233,13 +233,15 @@ def test_optimizers_by_name_run_and_are_refused_in_particles_when_they_must():
     problem = cases.PROBLEMS["sphere, d > N"]
     for make in (D.adam, D.adamw, D.rmsprop, D.sign, D.muon):
         dynamics = engram.PracticalDescent(make(0.01), 30)
-        run = engram.simulate(problem, dynamics, record=("loss", "stability_gap"))
+        names = ("loss", "stability_gap") if make is D.adam else ("loss",)
+        run = engram.simulate(problem, dynamics, record=names, events=False)
         assert run.loss[-1] < run.loss[0]
         with pytest.raises(
             ValueError, match=r"'particles' is impossible here.*acts on the entries"
         ):
             engram.simulate(problem, dynamics, space="particles")
-    run = engram.simulate(problem, engram.PracticalDescent(optax.lion(0.01), 30))
+    lion = engram.PracticalDescent(optax.lion(0.01), 30)
+    run = engram.simulate(problem, lion, record=("loss",), events=False)
     assert run.loss[-1] < run.loss[0]
     normed = engram.PracticalDescent(D.momentum(0.1), 30, layer_norm=True)
     run = engram.simulate(problem, normed, start=np.eye(problem.dim))

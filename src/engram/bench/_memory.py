@@ -76,7 +76,7 @@ def _huge(num: int, dim: int) -> tuple[Side, Side | str]:
 
 
 def _step_flops(N: int, M: int, d: int) -> float:
-    return 2 * 2 * (N * M * d + min(N, M) * d * d)
+    return float(2 * 2 * (N * M * d + min(N, M) * d * d))
 
 
 WORKS = [

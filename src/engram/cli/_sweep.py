@@ -11,7 +11,7 @@ def sweep(
     spec: Path, out: Path, *, workers: int | None, scheduler: str | None, threads: int | None
 ) -> None:
     from engram._checks import InputError
-    from engram._progress import progress_bar
+    from engram._progress import progress_bar, was_interrupted
     from engram.sweeps import sweep as run
     from engram.sweeps._cluster import local_client, remote_client
 
@@ -30,6 +30,7 @@ def sweep(
         with progress_bar(spec.stem, "cells") as tell:
             data = run(spec, store=out, client=client, threads=threads, progress=tell)
     except KeyboardInterrupt:
+        was_interrupted()  # heard, and told here
         print(
             f"interrupted; what was done is kept. To go on: engram sweep {spec} --out {out}",
             file=sys.stderr,

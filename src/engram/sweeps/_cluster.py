@@ -13,6 +13,7 @@ from engram.sweeps._store import Store
 
 _WAITING = 4  # units in hand per worker: enough to keep it busy, few enough to forget
 _plans: dict[str, Plan] = {}  # of this worker: programs are compiled once
+_stores: dict[tuple[str, str], Store] = {}
 
 
 def compute_on(
@@ -28,9 +29,8 @@ def compute_on(
     results = None if store is not None else empty_arrays(plan)
     path = None if store is None else str(store.path.resolve())
     what = what if callable(what) else plan.text
-    payload = client.scatter(
-        (what, axes if callable(what) else None, chunk, seed), broadcast=True, hash=False
-    )
+    # It goes with every unit: data that were scattered once would be lost with the worker that holds them.
+    payload = (what, axes if callable(what) else None, chunk, seed)
     waiting = iter(todo)
     queue = as_completed([], with_results=False)
     units: dict[str, Unit] = {}
@@ -81,13 +81,14 @@ def work(
         writing = 0.0
     else:
         try:
-            store = Store.open(path, plan)
+            store = _stores.get((path, fingerprint)) or Store.open(path, plan)
+            _stores[path, fingerprint] = store
         except (InputError, OSError) as error:
             raise InputError(
                 f"a worker cannot use the store {path} ({error}). Use a folder that all of them share."
             ) from None
         found, writing = None, 0.0
-        if unit not in store.done():  # else an earlier attempt had finished after all
+        if not store.is_done(unit):  # else an earlier attempt had finished after all
             store.begin(unit)
             values = plan.compute(unit)
             began = time.perf_counter()

@@ -53,6 +53,10 @@ class Store:
             ) from None
         return {tuple(int(k) for k in unit) for unit in np.argwhere(marks == 1)}
 
+    def is_done(self, unit: Unit) -> bool:
+        """Whether one unit is whole."""
+        return int(self._group["done"][unit]) == 1
+
     def begin(self, unit: Unit) -> None:
         """Note that a unit is being computed."""
         attempts = self._group["attempts"]
