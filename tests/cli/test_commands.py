@@ -55,8 +55,7 @@ def test_reproduce_writes_the_loss_spike(here, tmp_path):
     assert "1.348664 at t = 5" in done.stdout
 
 
-def test_wrong_usage_is_one_line_and_exit_2(here, tmp_path):
-    run = here
+def test_wrong_usage_is_one_line_and_exit_2(tmp_path):
     done = run("reproduce", "fig99")
     assert done.returncode == 2
     assert done.stderr == (
