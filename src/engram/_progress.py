@@ -53,6 +53,7 @@ def progress_bar(title: str, unit: str = "steps") -> Iterator[Callable[[int, int
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(unit),
+        TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         TextColumn("ETA"),
         TimeRemainingColumn(),
@@ -60,17 +61,21 @@ def progress_bar(title: str, unit: str = "steps") -> Iterator[Callable[[int, int
         transient=True,
         disable=not console.is_terminal,
     )
-    task = bar.add_task(title, total=None)
+    task = bar.add_task(title, total=None, rate="")
     began, shown = time.monotonic(), False
+    first: int | None = None
 
     def tell(done: int, total: int) -> None:
-        nonlocal shown
+        nonlocal shown, first
+        first = done if first is None else first  # what was there before counts for nothing
         if was_interrupted():
             raise KeyboardInterrupt
         if not shown and time.monotonic() - began > _PATIENCE and done < total:
             bar.start()
             shown = True
-        bar.update(task, completed=done, total=total)
+        passed = time.monotonic() - began
+        rate = f"{(done - first) / passed:,.0f}/s" if passed > 0 and done - first > passed else ""
+        bar.update(task, completed=done, total=total, rate=rate)
 
     try:
         yield tell
