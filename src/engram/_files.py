@@ -3,9 +3,8 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from engram._checks import InputError
 
@@ -37,10 +36,9 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def clear_leftovers(folder: Path, *stems: Any) -> None:
-    """Remove what a killed run left half-written in a folder; `stems` are names or tuples of them."""
-    names = [name for stem in stems for name in ((stem,) if isinstance(stem, str) else stem)]
-    for name in names:
+def clear_leftovers(folder: Path, stems: Iterable[str]) -> None:
+    """Remove what a killed run left half-written of files with these stems in a folder."""
+    for name in stems:
         for path in folder.glob(f".{name}-????????.*"):
             path.unlink(missing_ok=True)
 

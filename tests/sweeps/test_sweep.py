@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -99,6 +100,25 @@ def test_a_seed_is_the_problem_of_that_seed():
             engram.on_sphere(seed, 5, 3, 4), engram.GradientDescent(3.0, 30), record=("loss",)
         )
         np.testing.assert_allclose(found.final_loss.sel(seed=seed), run.loss[-1], rtol=1e-12)
+
+
+def test_layer_norm_is_that_of_the_run():
+    tables = {
+        "problem": {"family": "sphere", "num_tokens": 4, "num_classes": 3, "dim": 3, "seed": 5},
+        "dynamics": {"kind": "momentum", "steps": 20, "layer_norm": True},
+        "axes": {"learning_rate": [0.5]},
+        "sweep": {"observables": ["final_loss", "final_margins"]},
+    }
+    with pytest.raises(InputError, match="start_scale"):
+        engram.sweep(tables)
+    found = engram.sweep({**tables, "run": {"start_scale": 1.0}})
+    with jax.enable_x64(True):
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 0), 1)
+        W = np.asarray(jax.random.normal(key, (3, 3), float)) / np.sqrt(3.0)
+    descent = engram.PracticalDescent(engram.dynamics.momentum(0.5), 20, layer_norm=True)
+    run = engram.simulate(engram.on_sphere(5, 4, 3, 3), descent, start=W, events=False)
+    np.testing.assert_allclose(found.final_loss[0], run.loss[-1], rtol=1e-11)
+    np.testing.assert_allclose(found.final_margins[0], run.margins[-1], rtol=1e-10)
 
 
 def test_how_runs_end():

@@ -25,7 +25,7 @@ def reproduce(names: list[str], scale: str, out: Path) -> None:
         )
     check_choice("--scale", scale, SCALES)
     check_folder("--out", out)
-    clear_leftovers(out, known, "report")
+    clear_leftovers(out, [*known, "report"])
     wanted = [name for name in known if name in names] if names else list(known)
     _make(wanted, scale, out, _typed(wanted if names else [], scale, out))
 

@@ -1,8 +1,10 @@
 """What can be recorded along a path, by name, and the events in it."""
 
+from engram.observables._events import NEVER as NEVER
 from engram.observables._events import Events as Events
 from engram.observables._events import describe_events as describe_events
 from engram.observables._events import events_of_series as events_of_series
+from engram.observables._events import measure as measure
 from engram.observables._names import OBSERVABLES as OBSERVABLES
 from engram.observables._names import Observable as Observable
 from engram.observables._record import FlowRecord as FlowRecord

@@ -92,7 +92,7 @@ class Events(AbstractFold):
         )
 
     def update(self, folded: Found, index: Array, system: AbstractSystem, state: PyTree) -> Found:
-        loss, error, margin = _measure(system, state)
+        loss, error, margin = measure(system, state)
         return self.take(folded, index, loss, error, margin)
 
     def watch(self, folded: Found, index: Array) -> Watched:
@@ -102,7 +102,7 @@ class Events(AbstractFold):
         return Watched(quiet, folded.previous, folded.was_right, perfect)
 
     def see(self, watched: Watched, system: AbstractSystem, state: PyTree) -> Watched:
-        loss, error, margin = _measure(system, state)
+        loss, error, margin = measure(system, state)
         same = ((margin > 0) == watched.right).all() & ((error == 0) == watched.perfect)
         quiet = watched.quiet & (loss <= watched.loss) & same
         return Watched(quiet, loss, watched.right, watched.perfect)
@@ -157,7 +157,8 @@ class Events(AbstractFold):
         )
 
 
-def _measure(system: AbstractSystem, state: PyTree) -> tuple[Array, Array, Array]:
+def measure(system: AbstractSystem, state: PyTree) -> tuple[Array, Array, Array]:
+    """Loss, 0-1 loss and margins of a state, whatever its space."""
     if isinstance(system, ParticleSystem):
         problem, w = system.problem, state.scores
         return system.loss(state), particle_error(problem, w), particle_margins(problem, w)

@@ -105,6 +105,9 @@ class BareMarginSystem(MarginSystem):
     Paper: eq:two-descent, for any number of tokens.
     """
 
+    def __init__(self, problem: Problem):
+        super().__init__(problem)
+
     def start(self, W: Weights) -> MarginState:
         state = super().start(W)
         return MarginState(state.margins, state.coefficients[:0], state.coefficients[:0])

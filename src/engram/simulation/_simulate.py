@@ -32,10 +32,9 @@ from engram.dynamics._flow import EXPLICIT_STEPS
 from engram.dynamics._run import BURST
 from engram.memory import MemorySystem
 from engram.observables import Events, FlowRecord, Record, events_of_series, make_record
-from engram.particles import MarginSystem, ParticleSystem
 from engram.problem import Problem, as_key
 from engram.simulation._dataset import label
-from engram.simulation._space import choose_space
+from engram.simulation._space import choose_space, make_system
 from engram.simulation._stop import make_stop
 from engram.simulation._when import choose_steps
 
@@ -112,16 +111,7 @@ def simulate(
     _check_replays(problem, dynamics)
     W0 = _read_start(problem, start, dynamics)
     chosen = choose_space(problem, dynamics, space)
-    layer_norm = isinstance(dynamics, PracticalDescent) and dynamics.layer_norm
-    isotropic = isinstance(dynamics, StochasticGradientFlow) and dynamics.is_isotropic
-    if chosen == "weights":
-        system, state = MemorySystem(problem, layer_norm=layer_norm), jnp.asarray(W0)
-    elif chosen == "margins":
-        system = MarginSystem(problem)
-        state = system.start(jnp.asarray(W0))
-    else:
-        system = ParticleSystem(problem)
-        state = system.start(jnp.asarray(W0), shaken=isotropic)
+    system, state = make_system(problem, dynamics, chosen, jnp.asarray(W0))
     noted = make_record(record, problem, W0)
     about = {"problem": problem, "dynamics": dynamics, "space": chosen, "start": W0}
     if isinstance(dynamics, GradientFlow):

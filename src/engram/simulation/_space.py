@@ -3,7 +3,10 @@
 from typing import Any
 
 from engram._checks import InputError, check_choice
+from engram._types import Weights
 from engram.dynamics import PracticalDescent, StochasticGradientFlow
+from engram.memory import MemorySystem
+from engram.particles import MarginSystem, ParticleSystem
 from engram.problem import Problem
 
 
@@ -16,6 +19,19 @@ def choose_space(problem: Problem, dynamics: Any, space: str) -> str:
     if space in ("particles", "margins"):
         raise InputError(f"`space` = {space!r} is impossible here: {reason} Use 'weights'.")
     return "weights"
+
+
+def make_system(problem: Problem, dynamics: Any, space: str, W: Weights) -> tuple[Any, Any]:
+    """What moves in a space, and the state in it that stands for the weights W."""
+    if space == "weights":
+        layer_norm = isinstance(dynamics, PracticalDescent) and dynamics.layer_norm
+        return MemorySystem(problem, layer_norm=layer_norm), W
+    if space == "margins":
+        system = MarginSystem(problem)
+        return system, system.start(W)
+    isotropic = isinstance(dynamics, StochasticGradientFlow) and dynamics.is_isotropic
+    system = ParticleSystem(problem)
+    return system, system.start(W, shaken=isotropic)
 
 
 def _needs_weights(dynamics: Any) -> str | None:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -11,13 +10,13 @@ import numpy as np
 
 from engram._precision import in_double
 from engram.dynamics import AbstractStepwise, GradientDescent, StochasticGradientDescent
-from engram.memory import MemorySystem
-from engram.particles import BareMarginSystem, MarginSystem, ParticleSystem
-from engram.simulation import choose_space
+from engram.dynamics._run import BURST
+from engram.observables import NEVER
+from engram.particles import BareMarginSystem
+from engram.simulation import choose_space, make_system
 from engram.specs import SimulationSpec, build_dynamics, build_problem
 from engram.sweeps._observables import (
-    NEVER,
-    OBSERVABLES,
+    NEEDS_TAIL,
     TAIL,
     Folded,
     Tail,
@@ -27,15 +26,7 @@ from engram.sweeps._observables import (
     take,
 )
 
-_BURST = (
-    32  # steps between two looks at the clock: short loops of known length compile to faster code
-)
 _FIRST_HIT = frozenset({"first_perfect"})
-_NEEDS_TAIL = frozenset({"convergence", "period", "tail_loss"})
-_SYSTEMS: dict[str, Callable[..., Any]] = {
-    "weights": MemorySystem, "particles": ParticleSystem, "margins": MarginSystem,
-    "bare margins": BareMarginSystem,
-}  # fmt: skip
 
 
 class Batch(NamedTuple):
@@ -69,24 +60,18 @@ class Runner:
         self.wanted = frozenset(observables)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
         self.space = choose_space(problem, dynamics, spec.run.space)
-        if self.space == "margins" and isinstance(
-            dynamics, GradientDescent | StochasticGradientDescent
-        ):
-            self.space = "bare margins"
+        # Plain descent needs the margins alone; others look at the length of an update.
+        plain = isinstance(dynamics, GradientDescent | StochasticGradientDescent)
+        self.is_bare = self.space == "margins" and plain
         self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
         self.num_tokens = problem.num_inputs
-        width = problem.num_inputs * (1 if "margins" in self.space else problem.num_outputs)
+        width = problem.num_inputs * (1 if self.space == "margins" else problem.num_outputs)
         # Lanes fill the processor's vectors and stay in its nearest cache.
-        room = 2**22 / (2 * TAIL + 1) if self.wanted & _NEEDS_TAIL else 2**12
+        room = 2**22 / (2 * TAIL + 1) if self.wanted & NEEDS_TAIL else 2**12
         self.lanes = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
         self.seconds = {"compiling": 0.0, "computing": 0.0}
         self._programs: dict[str, Any] = {}
         self._lock = threading.Lock()  # units run in threads: each program is compiled once
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each observable besides the sweep's axes."""
-        sizes = {"token": self.num_tokens, "tail": TAIL}
-        return {name: tuple(sizes[axis] for axis in OBSERVABLES[name].axes) for name in self.wanted}
 
     @in_double
     def run(
@@ -112,8 +97,8 @@ class Runner:
 
     def _lengths(self) -> tuple[int, int]:
         """Whole bursts before the end, and the steps that are left then, besides those of the tail."""
-        deep = 2 * TAIL if self.wanted & _NEEDS_TAIL else 0
-        return divmod(self.points - 1 - deep, _BURST)
+        deep = 2 * TAIL if self.wanted & NEEDS_TAIL else 0
+        return divmod(self.points - 1 - deep, BURST)
 
     def _first_hits(self, columns: dict[str, np.ndarray], cells: np.ndarray) -> np.ndarray:
         """First steps without error: cells that have it are dropped, the others close ranks."""
@@ -125,7 +110,7 @@ class Runner:
         while at < total and len(open_cells):
             length = min(length, total - at)
             batches = [
-                self._call("walk", self._walk, batch, at * _BURST, length) for batch in batches
+                self._call("walk", self._walk, batch, at * BURST, length) for batch in batches
             ]
             at += length
             hit = hits([batch.folded.first_perfect for batch in batches])
@@ -137,7 +122,7 @@ class Runner:
             length *= 2
         if batches:
             ends = [
-                self._call("finish", self._finish, batch, at * _BURST, rest) for batch in batches
+                self._call("finish", self._finish, batch, at * BURST, rest) for batch in batches
             ]
             first[open_cells] = hits([end["first_perfect"] for end in ends])
         return first
@@ -179,8 +164,11 @@ class Runner:
         if "start_scale" in self.varying or spec.run.start_scale:
             draws = jax.random.normal(jax.random.fold_in(key, 1), (d, d), float)
             W = spec.run.start_scale * draws / jnp.sqrt(float(d))
-        system = _SYSTEMS[self.space](problem)
-        state = W if self.space == "weights" else system.start(W)
+        if self.is_bare:
+            system = BareMarginSystem(problem)
+            state = system.start(W)
+        else:
+            system, state = make_system(problem, dynamics, self.space, W)
         inner = dynamics.init(system, state)
         data = jax.random.key_data(key)
         return jax.tree.map(jnp.asarray, Batch(system, dynamics, inner, nothing(), data))
@@ -199,21 +187,21 @@ class Runner:
 
     def _walk(self, batch: Batch, t: Any, bursts: Any) -> Batch:
         burst = lambda k, b: jax.lax.fori_loop(
-            0, _BURST, lambda i, c: self._step(c, t + k * _BURST + i), b
+            0, BURST, lambda i, c: self._step(c, t + k * BURST + i), b
         )
         return jax.lax.fori_loop(0, bursts, burst, batch)
 
     def _whole(self, columns: Any, cells: Any, bursts: Any, rest: Any) -> dict[str, Any]:
         """From the start to the end, as one program."""
         batch = self._walk(self._begin(columns, cells), 0, bursts)
-        return self._finish(batch, bursts * _BURST, rest)
+        return self._finish(batch, bursts * BURST, rest)
 
     def _finish(self, batch: Batch, t: Any, rest: Any) -> dict[str, Any]:
         batch = jax.lax.fori_loop(0, rest, lambda i, b: self._step(b, t + i), batch)
         t = t + rest
         look = jax.vmap(lambda lane: glance(lane.system, lane.dynamics.state_of(lane.inner)))
         tail: Any = None
-        if self.wanted & _NEEDS_TAIL:
+        if self.wanted & NEEDS_TAIL:
 
             def onwards(b: Batch, i: Any) -> tuple[Batch, Tail]:
                 return self._step(b, t + i), look(b)

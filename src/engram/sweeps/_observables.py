@@ -4,11 +4,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from engram import memory, particles
+from engram import memory
 from engram.memory import MemorySystem
+from engram.observables import NEVER, measure
 from engram.particles import MarginSystem
-
-NEVER = -1  # inside a sweep only: results say "not reached" by NaN
 
 
 class About(NamedTuple):
@@ -36,6 +35,7 @@ OBSERVABLES = {
     "tail_loss": About("the loss at the last steps", "L(W_t)", ("tail",)),
 }  # fmt: skip
 CLASSES = ("fixed point", "cycle", "growing", "aperiodic", "not finite")
+NEEDS_TAIL = frozenset({"convergence", "period", "tail_loss"})
 TAIL = 64  # last steps looked at: the longest period that is told apart
 SPIKE = 1.1
 CLOSE = 1e-8  # how closely a state must return, relative to its size, to count as the same
@@ -67,7 +67,7 @@ def take(folded: Folded, t: Any, system: Any, state: Any, wanted: frozenset[str]
     """Take in the state at step `t`; what nobody asks for is not computed."""
     changes: dict[str, Any] = {}
     if wanted & {"first_perfect", "perfect_from"}:
-        wrong = error_of(system, state) > 0
+        wrong = measure(system, state)[1] > 0
         first = folded.first_perfect
         changes["first_perfect"] = jnp.where((first == NEVER) & ~wrong, t, first)
         changes["last_wrong"] = jnp.where(wrong, t, folded.last_wrong)
@@ -91,17 +91,17 @@ def results(
 ) -> dict[str, Any]:
     """Everything asked for, once the last step has been taken in."""
     reached = lambda t: jnp.where(t == NEVER, jnp.nan, t)
+    loss, error, margins = measure(system, state)
+    likeliest = margins[jnp.argmax(jnp.asarray(system.law))]
     kept = folded.last_wrong + 1
     found: dict[str, Any] = {
         "first_perfect": lambda: reached(folded.first_perfect),
         "perfect_from": lambda: jnp.where(kept >= points, jnp.nan, kept),
-        "final_loss": lambda: system.loss(state),
-        "final_error": lambda: error_of(system, state),
-        "final_margins": lambda: margins_of(system, state),
-        "likeliest_margin": lambda: margins_of(system, state)[jnp.argmax(jnp.asarray(system.law))],
-        "likeliest_forgotten": lambda: (
-            margins_of(system, state)[jnp.argmax(jnp.asarray(system.law))] <= 0
-        ).astype(float),
+        "final_loss": lambda: loss,
+        "final_error": lambda: error,
+        "final_margins": lambda: margins,
+        "likeliest_margin": lambda: likeliest,
+        "likeliest_forgotten": lambda: (likeliest <= 0).astype(float),
         "max_loss": lambda: folded.max_loss,
         "spike_height": lambda: folded.height,
         "num_spikes": lambda: folded.num_spikes.astype(float),
@@ -123,7 +123,8 @@ class Tail(NamedTuple):
 
 def glance(system: Any, state: Any) -> Tail:
     """One step of the tail."""
-    return Tail(seen_of(system, state), margins_of(system, state).min(), system.loss(state))
+    loss, _, margins = measure(system, state)
+    return Tail(seen_of(system, state), margins.min(), loss)
 
 
 def convergence(tail: Tail) -> tuple[Any, Any]:
@@ -144,24 +145,6 @@ def convergence(tail: Tail) -> tuple[Any, Any]:
     settled, finite = returns.any() & ~grows, jnp.isfinite(w).all()
     code = jnp.where(settled, jnp.where(period == 1, 0, 1), jnp.where(grows, 2, 3))
     return jnp.where(finite, code, 4), jnp.where(settled & finite, period.astype(float), jnp.nan)
-
-
-def error_of(system: Any, state: Any) -> Any:
-    """The 0-1 loss of a state, whatever its space."""
-    if isinstance(system, MarginSystem):
-        return system.error(state)
-    if isinstance(system, MemorySystem):
-        return memory.error_rate(system.problem, state)
-    return particles.error_rate(system.problem, state.scores)
-
-
-def margins_of(system: Any, state: Any) -> Any:
-    """The margins of a state, whatever its space."""
-    if isinstance(system, MarginSystem):
-        return state.margins
-    if isinstance(system, MemorySystem):
-        return memory.margins(system.problem, state)
-    return particles.margins(system.problem, state.scores)
 
 
 def seen_of(system: Any, state: Any) -> Any:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from engram._checks import InputError
 from engram.specs import SimulationSpec, read_spec, read_toml
 from engram.sweeps._axes import read_axes
-from engram.sweeps._observables import OBSERVABLES, TAIL
+from engram.sweeps._observables import NEEDS_TAIL, OBSERVABLES, TAIL
 
 # Axes that change shapes: one program for each of their values.
 STATIC = ("num_tokens", "num_classes", "dim", "batch_size")
@@ -19,7 +19,6 @@ _PROBLEM = ("correlation", "p1", "log_odds", "exponent", "seed", "num_tokens", "
 _DYNAMICS = ("learning_rate", "momentum", "weight_decay", "batch_size")
 _RUN = ("start_scale",)
 AXES = (*_PROBLEM, *_DYNAMICS, *_RUN)
-_NEEDS_TAIL = {"convergence", "period", "tail_loss"}
 
 
 class SweepTable(BaseModel):
@@ -161,14 +160,18 @@ def _check_runnable(
             f"{name}: a sweep counts steps, and {kind!r} has none. Sweep a function of your own with "
             "`engram.sweep(function, axes)`."
         )
-    if set(table.observables) & _NEEDS_TAIL and (steps or 0) < 2 * TAIL:
-        which = ", ".join(sorted(set(table.observables) & _NEEDS_TAIL))
+    if set(table.observables) & NEEDS_TAIL and (steps or 0) < 2 * TAIL:
+        which = ", ".join(sorted(set(table.observables) & NEEDS_TAIL))
         raise InputError(
             f"{name}: {which} looks at the last {2 * TAIL} steps, got steps = {steps}. Give more."
         )
     if "final_margins" in table.observables and "num_tokens" in axes:
         raise InputError(
             f"{name}: final_margins has one entry per token, and num_tokens varies. Use likeliest_margin."
+        )
+    if simulation.dynamics.layer_norm and not simulation.run.start_scale:
+        raise InputError(
+            f"{name}: layer norm divides by the length of W e_x, which is zero at W = 0. Set run.start_scale."
         )
     for field in ("every", "points", "stop"):
         if getattr(simulation.run, field) is not None:
