@@ -1,0 +1,184 @@
+"""The folder of a training: its config, its log, its checkpoints; whole whenever it is killed."""
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import engram
+from engram._checks import InputError
+from engram._files import check_folder, clear_leftovers, written_whole
+from engram.transformer._model import Model
+from engram.transformer._start import write_start
+from engram.transformer._task import Sequences
+
+_CHUNK = 64  # steps per chunk of the log
+_KEPT = 2  # checkpoints
+
+
+class Folder:
+    """Where a training is kept.
+
+    The log is written first, then the checkpoint that counts on it. A checkpoint holds the entries of
+    the chunk that is not full yet, so that a chunk cut short can be written again.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.log_path = path / "log.zarr"
+
+    @property
+    def is_begun(self) -> bool:
+        return (self.path / "config.toml").exists()
+
+    def check(self, tables: dict[str, Any]) -> None:
+        """Refuse to continue another training; more steps than before are welcome."""
+        try:
+            old = tomllib.loads((self.path / "config.toml").read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InputError(
+                f"{self.path}/config.toml cannot be read ({error}). Move the folder away."
+            ) from None
+        old = {name: old.get(name) for name in tables}
+        changes = _changes(old, json.loads(json.dumps(tables)))
+        steps = (old.get("dynamics", {}).get("steps", 0), tables["dynamics"].get("steps", 0))
+        if steps[1] > steps[0]:
+            changes = [line for line in changes if not line.startswith("dynamics.steps")]
+        if changes:
+            raise InputError(
+                f"{self.path} holds another training; it is continued with its own settings only, or "
+                "with more steps. Changed:\n  " + "\n  ".join(changes) + "\nName another folder, or "
+                "take the old settings."
+            )
+
+    def begin(
+        self, tables: dict[str, Any], model: Model, sequences: Sequences, log: xr.Dataset
+    ) -> None:
+        """Make the folder; its config comes last, so that a folder with a config is whole."""
+        check_folder("out", self.path)
+        write_start(self.path / "start.npz", model, sequences)
+        self.make_log(log)
+        self.write_config(tables)
+
+    def write_config(self, tables: dict[str, Any]) -> None:
+        with written_whole(self.path / "config.toml") as partial:
+            partial.write_text(to_toml(tables), encoding="utf-8")
+
+    def make_log(self, log: xr.Dataset) -> None:
+        """Lay out the log, with room for every step, beside its place, then move it there."""
+        partial = self.path / ".log.zarr"
+        shutil.rmtree(partial, ignore_errors=True)
+        chunks = {
+            name: {"chunks": tuple(_CHUNK if d == "step" else log.sizes[d] for d in array.dims)}
+            for name, array in log.data_vars.items()
+        }
+        log.to_zarr(partial, mode="w", encoding=chunks, consolidated=False, zarr_format=3)
+        shutil.rmtree(self.log_path, ignore_errors=True)
+        partial.rename(self.log_path)
+
+    def lengthen(self, tables: dict[str, Any], log: xr.Dataset) -> None:
+        """Make room for more steps in a log that was laid out for fewer; `log` has what is known."""
+        if self._group("r")["loss"].shape[0] < log.sizes["step"]:
+            self.make_log(log)
+        self.write_config(tables)
+
+    def _group(self, mode: Any) -> Any:
+        import zarr
+
+        spare = self.path / ".log.zarr"
+        if not self.log_path.exists() and spare.exists():  # killed between two renames
+            spare.rename(self.log_path)
+        try:
+            return zarr.open_group(self.log_path, mode=mode)
+        except Exception as error:  # zarr tells damage in many ways
+            raise InputError(
+                f"{self.log_path} cannot be read ({type(error).__name__}). Move {self.path} away and "
+                "train again."
+            ) from None
+
+    def entries(self, end: int) -> dict[str, np.ndarray]:
+        """What the log holds of whole chunks before step `end`, with an axis for runs."""
+        group = self._group("r")
+        dims = {name: array.metadata.dimension_names for name, array in group.arrays()}
+        last = self.chunk_start(end)
+        found = {name: group[name][:last] for name, axes in dims.items() if axes[0] == "step"}
+        found.pop("step", None)
+        return {
+            name: values if "run" in dims[name] else values[:, None]
+            for name, values in found.items()
+        }
+
+    def append(self, first: int, entries: dict[str, np.ndarray], attrs: dict[str, Any]) -> None:
+        """Write log entries from step `first` on; `entries` have the step as their first axis."""
+        group = self._group("r+")
+        for name, values in entries.items():
+            array: Any = group[name]
+            values = values if array.ndim == values.ndim else values[:, 0]
+            array[first : first + len(values)] = values
+        group.attrs.update(attrs)
+
+    def write_checkpoint(self, step: int, leaves: list[Any], tail: dict[str, np.ndarray]) -> None:
+        """Keep what a run needs to go on from `step`, and drop the oldest."""
+        arrays = {f"leaf_{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+        arrays |= {f"tail_{name}": values for name, values in tail.items()}
+        with written_whole(self.path / f"checkpoint-{step:08d}.npz") as partial:
+            np.savez(partial, **arrays)
+        for old in self._checkpoints()[:-_KEPT]:
+            old.unlink(missing_ok=True)
+
+    @staticmethod
+    def chunk_start(step: int) -> int:
+        """The first step of the chunk of the log that holds `step`."""
+        return step // _CHUNK * _CHUNK
+
+    def _checkpoints(self) -> list[Path]:
+        return sorted(self.path.glob("checkpoint-*.npz"))
+
+    def newest(self) -> tuple[int, list[np.ndarray], dict[str, np.ndarray]] | None:
+        """The newest checkpoint that can be read: its step, its leaves, and the tail of the log."""
+        clear_leftovers(self.path, [path.stem for path in self._checkpoints()])
+        for path in reversed(self._checkpoints()):
+            try:
+                with np.load(path, allow_pickle=False) as file:
+                    num = sum(name.startswith("leaf_") for name in file.files)
+                    leaves = [file[f"leaf_{k}"] for k in range(num)]
+                    tail = {n[5:]: file[n] for n in file.files if n.startswith("tail_")}
+                    return int(path.stem.split("-")[1]), leaves, tail
+            except Exception:  # noqa: S112  damaged: the one before it will do
+                continue
+        return None
+
+
+def _changes(old: Any, new: Any, place: str = "") -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = dict.fromkeys([*old, *new])
+        below = lambda key: f"{place}.{key}" if place else str(key)
+        return [
+            line for key in keys for line in _changes(old.get(key), new.get(key), below(key))
+        ]
+    return [] if old == new else [f"{place}: {_said(old)} in the folder, {_said(new)} now"]
+
+
+def _said(value: Any) -> str:
+    return "nothing" if value is None else str(value)
+
+
+def to_toml(tables: dict[str, dict[str, Any]]) -> str:
+    """Flat tables as TOML; what is None is left out."""
+    lines = [f"# A training of engram {engram.__version__}"]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]"]
+        lines += [f"{key} = {_value(value)}" for key, value in table.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, str) else repr(value)

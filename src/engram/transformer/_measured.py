@@ -1,0 +1,69 @@
+"""The transformer as a dynamics sees it while training: gradients that come from passes over devices."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from engram._checks import InputError
+from engram._types import Array, Weights
+from engram.system import AbstractSystem
+from engram.transformer._passes import Passes
+from engram.transformer._sums import Sums
+from engram.transformer._system import norm_of
+
+
+class Measured(AbstractSystem):
+    """A system that remembers what it measured last: a dynamics asks for gradients, the log for losses.
+
+    Args:
+        law: One weight per sequence.
+        passes: What measures.
+        seen: Where the last state and its sums are kept.
+        tell: Called now and then within a pass.
+    """
+
+    law: Any
+    passes: Any
+    seen: dict[str, Any]
+    tell: Any
+
+    def __init__(self, passes: Passes, tell: Any):
+        self.law = np.full(passes.num_sequences, 1 / passes.num_sequences)
+        self.passes, self.seen, self.tell = passes, {}, tell
+
+    @property
+    def sums(self) -> Sums:
+        """What was measured last."""
+        return self.seen["sums"]
+
+    def know(self, state: PyTree, sums: Sums) -> None:
+        """Take over what was measured elsewhere."""
+        self.seen.update(state=state, sums=sums)
+
+    def grad(self, state: PyTree, law: Array | None = None) -> Any:
+        if law is not None or self.seen.get("state") is not state:
+            weights = None if law is None else np.asarray(law)
+            plain = jax.tree.map(np.asarray, state)
+            self.know(None if law is not None else state, self.passes.measure(plain, weights, self.tell))
+        return self.sums.grads
+
+    def loss(self, state: PyTree, law: Array | None = None) -> Any:
+        self.grad(state, law)
+        return self.sums.loss
+
+    @property
+    def dim(self) -> int:
+        return self.passes.model.dim
+
+    def norm(self, direction: PyTree) -> Any:
+        return norm_of(direction)
+
+    def speed(self, direction: PyTree) -> Any:
+        return norm_of(direction)
+
+    def lift(self, change: Weights) -> Any:
+        raise InputError(
+            "`noise_scale` is noise on one matrix, and a transformer has several. Use `batch_size`."
+        )

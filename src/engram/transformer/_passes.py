@@ -1,0 +1,246 @@
+"""Passes over many sequences: a scan over small batches, shared out among devices."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Float, Int
+
+from engram._types import Array
+from engram.transformer._devices import AXIS, gather, make_mesh, spread
+from engram.transformer._model import Model
+from engram.transformer._sums import (
+    Batch,
+    Sums,
+    Tables,
+    first_layer,
+    make_tables,
+    sums_from_stream,
+    sums_of,
+)
+from engram.transformer._task import Sequences
+
+_PIECE = 256  # sequences per device and call: about a second at most, so that Ctrl-C is heard
+_CACHE = 1 << 30  # bytes of cached streams that are worth their memory
+
+
+class Data(eqx.Module):
+    """Sequences as a pass reads them: where the loss looks, packed to the left.
+
+    Args:
+        tokens: What is read.
+        positions: Where the loss looks, in order; zero beyond `counts`.
+        targets: What comes next there.
+        counts: How many such positions each sequence has.
+        sizes: Numbers of positions for which code is compiled; each sequence takes the next larger.
+    """
+
+    tokens: Int[Array, "S T"]
+    positions: Int[Array, "S Q"]
+    targets: Int[Array, "S Q"]
+    counts: Int[Array, " S"]
+    sizes: tuple[int, ...] = eqx.field(static=True)
+
+
+def pack(sequences: Sequences) -> Data:
+    """Find where the loss looks."""
+    in_loss, T = sequences.in_loss, sequences.length
+    counts = in_loss.sum(axis=1).astype(np.int32)
+    most = max(int(counts.max()), 1)
+    first = np.argsort(~in_loss, axis=1, kind="stable")[:, :most].astype(np.int16)
+    inside = np.arange(most) < counts[:, None]
+    positions = np.where(inside, first, 0)
+    targets = np.take_along_axis(sequences.targets, positions.astype(int), axis=1)
+    levels = np.quantile(counts, [0.5, 0.9, 1.0])
+    sizes = sorted({min(32 * int(np.ceil(max(level, 1) / 32)), T, most) for level in levels})
+    return Data(sequences.inputs, positions, targets, counts, tuple(sizes))
+
+
+class Share(NamedTuple):
+    """Which sequences each device takes, batch by batch, and how much each counts."""
+
+    rows: Int[np.ndarray, "D C B"]
+    weights: Float[np.ndarray, "D C B"]
+
+
+def share_out(
+    counts: np.ndarray, rows: np.ndarray, weights: np.ndarray, num_devices: int, size: int
+) -> list[Share]:
+    """Deal sequences to devices in small batches of like ones, in pieces of about a second."""
+    order = np.argsort(counts[rows], kind="stable")
+    num = -(-len(rows) // (num_devices * size)) * num_devices * size
+    filled = np.zeros((2, num))
+    filled[:, : len(rows)] = rows[order], weights[order]
+    # (batch, device, place): neighbours in the order go to different devices.
+    chosen, amounts = filled.reshape(2, -1, num_devices, size).swapaxes(1, 2)
+    step = max(_PIECE // size, 1)
+    step = min(step, chosen.shape[1])
+    pieces = []
+    for k in range(0, chosen.shape[1], step):
+        pad = ((0, 0), (0, step - chosen[:, k : k + step].shape[1]), (0, 0))
+        cut = [np.pad(part[:, k : k + step], pad) for part in (chosen, amounts)]
+        pieces.append(Share(cut[0].astype(np.int32), cut[1]))
+    return pieces
+
+
+def _batch(data: Data, rows: Array, weights: Array, size: int) -> Batch:
+    inside = jnp.arange(size) < data.counts[rows][:, None]
+    return Batch(
+        jnp.asarray(data.tokens)[rows].astype(int),
+        jnp.asarray(data.positions)[rows, :size].astype(int),
+        jnp.asarray(data.targets)[rows, :size].astype(int),
+        jnp.where(inside, weights[:, None], 0),
+    )
+
+
+def scan_sums(
+    model: Model, data: Data, share: Any, streams: Any, trained: tuple[str, ...]
+) -> Sums:
+    """Sums over batch after batch: one device's part of a pass."""
+    tables = make_tables(model)
+    d, dtype = model.dim, jnp.asarray(model.W_E).dtype
+    zero = lambda: jnp.zeros((), dtype)
+    nothing = Sums(zero(), zero(), {name: jnp.zeros((d, d), dtype) for name in trained})
+
+    def compute(size: int, rows: Any, weights: Any, stream: Any) -> Sums:
+        batch = _batch(data, rows, weights, size)
+        if stream is not None:
+            return sums_from_stream(model, stream, batch, trained)[0]
+        return sums_of(model, tables, batch, trained)
+
+    branches = [lambda *_: nothing, *(functools.partial(compute, size) for size in data.sizes)]
+
+    def add(sums: Sums, part: Any):
+        rows, weights, stream = part
+        most = jnp.where(weights != 0, data.counts[rows], 0).max()
+        which = jnp.where(most > 0, 1 + jnp.searchsorted(jnp.asarray(data.sizes), most), 0)
+        found = jax.lax.switch(which, branches, rows, weights, stream)
+        return jax.tree.map(jnp.add, sums, found), None
+
+    return jax.lax.scan(add, nothing, (share.rows, share.weights, streams))[0]
+
+
+@functools.partial(jax.jit, static_argnames=("mesh", "trained"))
+def _piece(
+    model: Model, data: Data, share: Share, streams: Any, so_far: Any, *, mesh: Mesh, trained: Any
+) -> Sums:
+    """Add one piece of a pass to what came before; every device does its share."""
+
+    @functools.partial(
+        jax.shard_map,
+        mesh=mesh,
+        in_specs=(P(), P(), P(AXIS), P(AXIS)),
+        out_specs=P(),
+        check_vma=False,
+    )
+    def on_device(model: Model, data: Data, share: Share, streams: Any) -> Sums:
+        mine = jax.tree.map(lambda array: array[0], (share, streams))
+        return jax.lax.psum(scan_sums(model, data, *mine, trained), AXIS)
+
+    return jax.tree.map(jnp.add, so_far, on_device(model, data, share, streams))
+
+
+@functools.partial(jax.jit, static_argnames=("mesh",))
+def _streams(model: Model, data: Data, share: Share, *, mesh: Mesh) -> Any:
+    """The stream after the first layer, batch by batch."""
+
+    def one(model: Model, data: Data, rows: Any) -> Any:
+        tables: Tables = make_tables(model)
+
+        def of(rows: Any) -> Any:
+            first = first_layer(tables, jnp.asarray(data.tokens)[rows].astype(int))
+            return first.start + first.added
+
+        return jax.lax.map(of, rows[0])[None]
+
+    return jax.shard_map(
+        one, mesh=mesh, in_specs=(P(), P(), P(AXIS)), out_specs=P(AXIS), check_vma=False
+    )(model, data, share.rows)
+
+
+class Passes:
+    """Losses and gradients of a model over its sequences, on all the devices of a mesh.
+
+    Args:
+        model: All matrices; the trained ones are replaced in each call.
+        sequences: The data.
+        trained: Which matrices have gradients.
+        size: Sequences per small batch.
+        mesh: The devices, by default all there are.
+        whole: Whether passes will be over all sequences; then what is frozen may be kept.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        sequences: Sequences,
+        trained: tuple[str, ...],
+        *,
+        size: int | None = None,
+        mesh: Mesh | None = None,
+        whole: bool = True,
+    ):
+        self.mesh = make_mesh() if mesh is None else mesh
+        self.size = (1 if jax.default_backend() == "cpu" else 64) if size is None else size
+        self.trained, self.dtype = trained, model.W_E.dtype
+        self.counts = pack(sequences)
+        self.data = spread(self.counts, self.mesh, shared=False)
+        self.model = spread(model, self.mesh, shared=False)
+        self.num_positions = int(self.counts.counts.sum())
+        self.num_sequences = len(sequences.tokens)
+        everything = np.arange(self.num_sequences)
+        self.shares = self._share(everything, np.ones(self.num_sequences))
+        self.pieces = [spread(share, self.mesh, shared=True) for share in self.shares]
+        self._streams: list[Any] = [None] * len(self.pieces)
+        kept = self.num_sequences * sequences.length * model.dim * self.dtype.itemsize
+        if whole and "wk1" not in trained and kept <= _CACHE:
+            self._streams = [
+                _streams(self.model, self.data, share, mesh=self.mesh) for share in self.pieces
+            ]
+
+    def _share(self, rows: np.ndarray, weights: np.ndarray) -> list[Share]:
+        devices = self.mesh.devices.size
+        shares = share_out(self.counts.counts, rows, weights, devices, self.size)
+        return [Share(share.rows, share.weights.astype(self.dtype)) for share in shares]
+
+    def measure(
+        self,
+        state: dict[str, Any],
+        law: np.ndarray | None = None,
+        tell: Callable[[], None] | None = None,
+    ) -> Sums:
+        """Mean loss and accuracy over the positions that count, and the gradient of that loss.
+
+        Args:
+            state: The trained matrices.
+            law: Weights of the sequences, by default all alike; sequences of weight zero cost nothing.
+                The loss is linear in it; the accuracy is that of the sequences it names.
+            tell: Called between pieces of a second or less.
+        """
+        model = self.model.replace(spread(state, self.mesh, shared=False))
+        pieces, streams, named = self.pieces, self._streams, self.num_positions
+        if law is not None:
+            rows = np.flatnonzero(law)
+            weights = np.asarray(law, np.float64)[rows] * self.num_sequences
+            pieces = [spread(p, self.mesh, shared=True) for p in self._share(rows, weights)]
+            streams, named = [None] * len(pieces), weights @ self.counts.counts[rows]
+        zero = np.zeros((), self.dtype)
+        empty = Sums(zero, zero, {name: np.zeros_like(state[name]) for name in self.trained})
+        sums = spread(empty, self.mesh, shared=False)
+        for share, stream in zip(pieces, streams, strict=True):
+            sums = _piece(
+                model, self.data, share, stream, sums, mesh=self.mesh, trained=self.trained
+            )
+            if tell is not None:
+                jax.block_until_ready(sums)
+                tell()
+        loss, hits, grads = gather(sums)
+        mean = lambda grad: (grad / self.num_positions).astype(self.dtype)
+        accuracy = hits / named if named else np.float64("nan")
+        return Sums(loss / self.num_positions, accuracy, {k: mean(g) for k, g in grads.items()})

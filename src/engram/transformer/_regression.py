@@ -1,0 +1,139 @@
+r"""W_O^2 alone: with all else frozen, attention's reading is a fixed feature of each position.
+
+The logits are $\langle u_y, h_t \rangle + \langle u_y, W_O^2 W_V^2 c_t \rangle$, affine in $W_O^2$: softmax regression,
+convex, on features $c_t$ that are computed once.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Float, Int
+
+from engram._types import Array
+from engram.transformer._devices import AXIS, gather, spread
+from engram.transformer._model import Model
+from engram.transformer._passes import Data, Passes, Share
+from engram.transformer._sums import Sums, errors_of, features, first_layer, make_tables
+
+_ROWS = 256  # positions at a time: their logits stay in the cache
+
+
+class Rows(NamedTuple):
+    """All positions that count, device by device, in blocks."""
+
+    read: Float[Array, "D K d R"]
+    base: Float[Array, "D K N R"]
+    targets: Int[Array, "D K R"]
+    weights: Float[Array, "D K R"]
+
+
+@functools.partial(jax.jit, static_argnames=("mesh",))
+def _read(model: Model, data: Data, share: Share, *, mesh: Mesh) -> Any:
+    """Features and the logits without W_O^2, for a piece of the sequences."""
+
+    def one(model: Model, data: Data, rows: Any) -> Any:
+        tables = make_tables(model)
+
+        def of(rows: Any) -> Any:
+            first = first_layer(tables, jnp.asarray(data.tokens)[rows].astype(int))
+            positions = jnp.asarray(data.positions)[rows].astype(int)
+            here, *_, read = features(model, first.start + first.added, positions)
+            return read, here @ model.W_U.T
+
+        return jax.tree.map(lambda x: x[None], jax.lax.map(of, rows[0]))
+
+    return jax.shard_map(
+        one, mesh=mesh, in_specs=(P(), P(), P(AXIS)), out_specs=P(AXIS), check_vma=False
+    )(model, data, share.rows)
+
+
+def _pack(passes: Passes, tell: Callable[[], None] | None) -> Rows:
+    """Compute every position's features, once."""
+    data, mesh, dtype = passes.counts, passes.mesh, passes.dtype
+    D = mesh.devices.size
+    rows = np.concatenate([np.asarray(piece.rows) for piece in passes.shares], axis=1)
+    real = np.concatenate([np.asarray(piece.weights) > 0 for piece in passes.shares], axis=1)
+    per_device = np.where(real, data.counts[rows], 0).sum(axis=(1, 2))
+    K = max(-(-int(per_device.max()) // _ROWS), 1)
+    d, N = passes.model.dim, passes.model.W_U.shape[0]
+    mine: dict[int, list[np.ndarray]] = {}
+    for share, on_mesh in zip(passes.shares, passes.pieces, strict=True):
+        found = _read(passes.model, passes.data, on_mesh, mesh=mesh)
+        for read, base in zip(*(part.addressable_shards for part in found), strict=True):
+            device = read.index[0].start or 0
+            if device not in mine:
+                mine[device] = [
+                    np.zeros((K * _ROWS, d), dtype), np.zeros((K * _ROWS, N), dtype),
+                    np.zeros(K * _ROWS, np.uint8), np.zeros(K * _ROWS, dtype), np.zeros((), int),
+                ]  # fmt: skip
+            chosen = share.rows[device]
+            used = np.where(share.weights[device] > 0, data.counts[chosen], 0)
+            inside = np.arange(data.positions.shape[1]) < used[..., None]
+            to, num = mine[device], int(used.sum())
+            place = slice(int(to[4]), int(to[4]) + num)
+            to[0][place] = np.asarray(read.data)[0][inside]
+            to[1][place] = np.asarray(base.data)[0][inside]
+            to[2][place] = data.targets[chosen][inside]
+            to[3][place] = 1
+            to[4] += num
+        if tell is not None:
+            tell()
+    sharding = NamedSharding(mesh, P(AXIS))
+
+    def join(part: int) -> jax.Array:
+        def cut(index: Any) -> np.ndarray:
+            array = mine[index[0].start or 0][part].reshape(K, _ROWS, *width)
+            return np.ascontiguousarray(np.moveaxis(array, 1, -1))[None]
+
+        width = next(iter(mine.values()))[part].shape[1:]
+        return jax.make_array_from_callback((D, K, *width, _ROWS), sharding, cut)
+
+    return Rows(*(join(part) for part in range(4)))
+
+
+@functools.partial(jax.jit, static_argnames=("mesh",))
+def _pass(rows: Rows, UO: Float[Array, "L N d"], *, mesh: Mesh) -> Any:
+    """Losses, hits and the gradients in U W_O^2 W_V^2 of several such matrices at once."""
+
+    def one(rows: Rows, UO: Any) -> Any:
+        def add(sums: Any, block: Rows):
+            def of(UO: Any) -> Any:
+                logits = block.base + UO @ block.read
+                targets = block.targets.astype(int)
+                losses, hits, push = errors_of(logits, targets, block.weights)
+                return losses.sum(), hits.sum(), push @ block.read.T
+
+            return jax.tree.map(jnp.add, sums, jax.vmap(of)(UO)), None
+
+        zero = jnp.zeros(len(UO), UO.dtype)
+        sums, _ = jax.lax.scan(add, (zero, zero, jnp.zeros_like(UO)), Rows(*(x[0] for x in rows)))
+        return jax.lax.psum(sums, AXIS)
+
+    return jax.shard_map(
+        one, mesh=mesh, in_specs=(P(AXIS), P()), out_specs=P(), check_vma=False
+    )(rows, UO)  # fmt: skip
+
+
+class Regression:
+    """Losses and gradients in W_O^2 alone, of several W_O^2 side by side."""
+
+    def __init__(self, passes: Passes, tell: Callable[[], None] | None = None):
+        self._mesh, self._total = passes.mesh, passes.num_positions
+        model = gather((passes.model.W_U, passes.model.layer2.W_V))
+        self._U, self._V = (np.asarray(matrix, np.float64) for matrix in model)
+        self._dtype = passes.dtype
+        self._rows = _pack(passes, tell)
+
+    def measure_all(self, state: dict[str, Any]) -> Sums:
+        """As `Passes.measure`, for a stack of matrices: each result has a leading axis."""
+        U, V = self._U, self._V
+        UO = (U @ np.asarray(state["wo2"], np.float64) @ V).astype(self._dtype)
+        loss, hits, grads = gather(_pass(self._rows, spread(UO, self._mesh, shared=False), mesh=self._mesh))
+        grad = U.T @ (grads.astype(np.float64) / self._total) @ V.T
+        return Sums(loss / self._total, hits / self._total, {"wo2": grad.astype(self._dtype)})

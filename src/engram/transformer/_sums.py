@@ -1,0 +1,186 @@
+r"""The same numbers, restructured: sums over a few sequences of losses, hits and gradients.
+
+What is saved, next to `_model`: the inputs $e_z + p_t$ come from a dictionary of N + T vectors, so keys
+and $W_O^1 W_V^1$ values of the first layer are tables; its scores are formed in causal blocks; the
+second layer is needed only where the loss looks; $U$ and $U W_O^2 W_V^2$ meet the stream directly; and
+the gradient is written out, so that each product is made once.
+"""
+
+import functools
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float, Int
+
+from engram._types import Array
+from engram.transformer._model import Model
+
+_BLOCK = 64  # queries of the first layer that share their keys
+
+# A weight of attention so far below the largest of its row, or a probability of error that small, is
+# zero: no sum could tell, and numbers that are not normalised cost a processor four times the time.
+_LEAST_LOG = {"float32": -40.0, "float64": -300.0}
+_LEAST_ERROR = {"float32": 1e-20, "float64": 1e-150}
+
+
+class Batch(NamedTuple):
+    """A few sequences and where their loss looks."""
+
+    tokens: Int[Array, "B T"]
+    positions: Int[Array, "B Q"]
+    targets: Int[Array, "B Q"]
+    weights: Float[Array, "B Q"]  # zero beyond the positions that a sequence has
+
+
+class Sums(NamedTuple):
+    """Sums over positions; `grads` has the gradient of the loss in each trained matrix."""
+
+    loss: Float[Array, ""]
+    hits: Float[Array, ""]
+    grads: dict[str, Float[Array, "d d"]]
+
+
+class _First(NamedTuple):
+    """The first layer's pass over the sequences, as far as its gradient needs it."""
+
+    start: Float[Array, "B T d"]  # e_z + p_t
+    values: Float[Array, "B T d"]  # W_O^1 W_V^1 (e_z + p_t)
+    raised: list[Float[Array, "B q s"]]  # exp of the scores, block by block, not normalised
+    totals: Float[Array, "B T 1"]  # their sums
+    added: Float[Array, "B T d"]
+
+
+class Tables(NamedTuple):
+    """The first layer, applied to the dictionary of tokens and positions."""
+
+    tokens: tuple[Any, Any, Any]
+    positions: tuple[Any, Any, Any]
+
+    def look_up(self, tokens: Int[Array, "B T"]) -> list[Float[Array, "B T d"]]:
+        """Inputs, keys and values of sequences."""
+        T = tokens.shape[1]
+        pairs = zip(self.tokens, self.positions, strict=True)
+        return [of_token[tokens] + of_position[:T] for of_token, of_position in pairs]
+
+
+def make_tables(model: Model) -> Tables:
+    """What the first layer makes of each token and of each position."""
+    value = model.layer1.W_O @ model.layer1.W_V
+    made = lambda x: (x, model.score_scale * x @ model.layer1.W_K.T, x @ value.T)
+    return Tables(made(jnp.asarray(model.W_E)), made(jnp.asarray(model.W_P)))
+
+
+def _raise(scores: Any, keep: Any) -> tuple[Any, Any]:
+    """Softmax, up to its normalisation: exponentials below the row's largest, and their sums."""
+    scores = jnp.where(keep, scores, -jnp.inf)
+    below = scores - scores.max(axis=-1, keepdims=True)
+    raised = jnp.where(below > _LEAST_LOG[below.dtype.name], jnp.exp(below), 0.0)
+    return raised, raised.sum(axis=-1, keepdims=True)
+
+
+def _blocks(T: int) -> list[tuple[slice, slice]]:
+    """Queries, and the keys that they may see."""
+    starts = range(0, T, _BLOCK)
+    return [(slice(k, min(k + _BLOCK, T)), slice(0, min(k + _BLOCK, T))) for k in starts]
+
+
+def first_layer(tables: Tables, tokens: Int[Array, "B T"]) -> _First:
+    """Attention of the first layer over whole sequences, block by block."""
+    start, keys, values = tables.look_up(tokens)
+    places = jnp.arange(tokens.shape[1])
+    raised, totals, added = [], [], []
+    for queries, seen in _blocks(tokens.shape[1]):
+        scores = jnp.einsum("btd,bsd->bts", start[:, queries], keys[:, seen])
+        a, total = _raise(scores, places[seen] <= places[queries, None])
+        raised.append(a)
+        totals.append(total)
+        added.append(jnp.einsum("bts,bsd->btd", a, values[:, seen]) / total)
+    join = functools.partial(jnp.concatenate, axis=1)
+    return _First(start, values, raised, join(totals), join(added))
+
+
+def _first_grad(first: _First, above: Float[Array, "B T d"], scale: Any) -> Float[Array, "d d"]:
+    """The gradient in W_K^1, given that in the stream after the first layer."""
+    above = above / first.totals
+    mean = (above * first.added).sum(axis=-1, keepdims=True)
+    moved = []
+    for (queries, seen), a in zip(_blocks(above.shape[1]), first.raised, strict=True):
+        push = jnp.einsum("btd,bsd->bts", above[:, queries], first.values[:, seen])
+        push = a * (push - mean[:, queries])
+        moved.append(jnp.einsum("bts,bsd->btd", push, first.start[:, seen]))
+    return scale * jnp.einsum("btd,bte->de", first.start, jnp.concatenate(moved, axis=1))
+
+
+def features(
+    model: Model, stream: Float[Array, "B T d"], positions: Int[Array, "B Q"]
+) -> tuple[Any, Any, Any, Any, Any]:
+    """The second layer where the loss looks: the stream there, W_K^2's queries, attention, what it reads."""
+    here = jnp.take_along_axis(stream, positions[..., None], axis=1)
+    queries = model.score_scale * here @ model.layer2.W_K
+    scores = jnp.einsum("bqd,bsd->bqs", queries, stream)
+    raised, total = _raise(scores, jnp.arange(stream.shape[1]) <= positions[..., None])
+    read = jnp.einsum("bqs,bsd->bqd", raised, stream) / total
+    return here, queries, raised, total, read
+
+
+def errors_of(
+    logits: Float[Array, "N *R"], targets: Int[Array, "*R"], weights: Float[Array, "*R"]
+) -> tuple[Any, Any, Any]:
+    """Losses, hits, and the gradient in the logits, exact also where the target is all but certain.
+
+    Classes come first: sums over them then run over many positions at once.
+    """
+    classes = jnp.arange(len(logits)).reshape(-1, *[1] * targets.ndim)
+    is_target = classes == targets
+    wrong = jnp.where(is_target, -jnp.inf, logits)
+    largest = wrong.max(axis=0)
+    raised = jnp.exp(wrong - largest)
+    total = raised.sum(axis=0)
+    score = jnp.where(is_target, logits, 0.0).sum(axis=0)
+    gap = largest + jnp.log(total) - score
+    losses = jax.nn.softplus(gap) * weights
+    error = jax.nn.sigmoid(gap)
+    error = jnp.where(error > _LEAST_ERROR[error.dtype.name], error, 0.0) * weights
+    before = jnp.where(classes < targets, logits, -jnp.inf).max(axis=0)
+    hits = ((score >= largest) & (score > before)) * weights  # ties go to the lowest index
+    return losses, hits, jnp.where(is_target, -error, error / total * raised)
+
+
+def sums_from_stream(
+    model: Model, stream: Float[Array, "B T d"], batch: Batch, trained: Collection[str]
+) -> tuple[Sums, Float[Array, "B T d"] | None]:
+    """Loss, hits and gradients of the second layer, and the gradient in the stream that enters it."""
+    here, queries, raised, total, read = features(model, stream, batch.positions)
+    U, layer = jnp.asarray(model.W_U), model.layer2
+    UO = U @ layer.W_O @ layer.W_V
+    logits = jnp.einsum("nd,bqd->nbq", U, here) + jnp.einsum("nd,bqd->nbq", UO, read)
+    losses, hits, push = errors_of(logits, batch.targets, batch.weights)
+    loss, hits, grads = losses.sum(), hits.sum(), {}
+    if "wo2" in trained:
+        grads["wo2"] = U.T @ jnp.einsum("nbq,bqd->nd", push, read) @ layer.W_V.T
+    if not {"wk2", "wk1"} & set(trained):
+        return Sums(loss, hits, grads), None
+    on_read = jnp.einsum("nbq,nd->bqd", push, UO) / total
+    on_raised = jnp.einsum("bqd,bsd->bqs", on_read, stream)
+    on_scores = raised * (on_raised - (on_read * read).sum(axis=-1, keepdims=True))
+    moved = jnp.einsum("bqs,bsd->bqd", on_scores, stream)
+    if "wk2" in trained:
+        grads["wk2"] = model.score_scale * jnp.einsum("bqd,bqe->de", here, moved)
+    if "wk1" not in trained:
+        return Sums(loss, hits, grads), None
+    on_here = jnp.einsum("nbq,nd->bqd", push, U) + model.score_scale * moved @ layer.W_K.T
+    weights = jnp.concatenate([raised, on_scores], axis=1)
+    above = jnp.einsum("bqs,bqd->bsd", weights, jnp.concatenate([on_read, queries], axis=1))
+    rows = jnp.arange(len(stream))[:, None]
+    return Sums(loss, hits, grads), above.at[rows, batch.positions].add(on_here)
+
+
+def sums_of(model: Model, tables: Tables, batch: Batch, trained: Collection[str]) -> Sums:
+    """Loss, hits and gradients over a few sequences."""
+    first = first_layer(tables, batch.tokens)
+    sums, above = sums_from_stream(model, first.start + first.added, batch, trained)
+    if above is not None:
+        sums.grads["wk1"] = _first_grad(first, above, model.score_scale)
+    return sums

@@ -1,0 +1,81 @@
+"""Chosen matrices of a transformer as a system: what any dynamics can move."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Float, PyTree
+
+from engram._checks import InputError
+from engram._types import Array, Weights
+from engram.system import AbstractSystem
+from engram.transformer._model import Model
+from engram.transformer._passes import Data, Share, pack, scan_sums
+from engram.transformer._sums import Sums
+from engram.transformer._task import Sequences
+
+
+def norm_of(direction: dict[str, Any]) -> Any:
+    """The length of a gradient over all trained matrices."""
+    return jnp.sqrt(sum(jnp.square(part).sum() for part in direction.values()))
+
+
+class TransformerSystem(AbstractSystem):
+    """The trained matrices of a transformer; pure, to be compiled, mapped and flowed.
+
+    The state is a dictionary from `wo2`, `wk2`, `wk1` to matrices, the law one weight per sequence:
+    the loss is its mean over all positions that count, when the law is uniform.
+
+    Args:
+        model: All matrices; those in the state are replaced.
+        sequences: The data.
+        matrices: Which ones move.
+
+    Paper: sub:transformer.
+    """
+
+    law: Float[Array, " S"]
+    model: Model
+    data: Data
+    matrices: tuple[str, ...] = eqx.field(static=True)
+    num_positions: int = eqx.field(static=True)
+
+    def __init__(self, model: Model, sequences: Sequences, matrices: tuple[str, ...]):
+        S = len(sequences.tokens)
+        self.model, self.data, self.matrices = model, pack(sequences), tuple(matrices)
+        self.law = jnp.full(S, 1 / S, jnp.asarray(model.W_E).dtype)
+        self.num_positions = int(sequences.in_loss.sum())
+
+    def start(self) -> dict[str, Any]:
+        """The matrices as the model has them."""
+        return {name: jnp.asarray(self.model[name]) for name in self.matrices}
+
+    def measure(self, state: dict[str, Any], law: Array | None = None) -> Sums:
+        """Loss, hits and gradients at once, each a mean over positions."""
+        law = jnp.asarray(self.law if law is None else law)
+        rows = jnp.arange(len(law))[:, None]
+        share = Share(rows, len(law) * law[:, None])
+        sums = scan_sums(self.model.replace(state), self.data, share, None, self.matrices)
+        grads = {name: grad / self.num_positions for name, grad in sums.grads.items()}
+        return Sums(sums.loss / self.num_positions, sums.hits / self.num_positions, grads)
+
+    def loss(self, state: PyTree, law: Array | None = None) -> Float[Array, ""]:
+        return self.measure(state, law).loss
+
+    def grad(self, state: PyTree, law: Array | None = None) -> Any:
+        return self.measure(state, law).grads
+
+    @property
+    def dim(self) -> int:
+        return self.model.dim
+
+    def norm(self, direction: PyTree) -> Float[Array, ""]:
+        return norm_of(direction)
+
+    def speed(self, direction: PyTree) -> Float[Array, ""]:
+        return norm_of(direction)
+
+    def lift(self, change: Weights) -> Any:
+        raise InputError(
+            "`noise_scale` is noise on one matrix, and a transformer has several. Use `batch_size`."
+        )
