@@ -1,5 +1,5 @@
 """The works that are timed, in the order in which they are listed."""
 
-from engram.bench import _dynamics, _memory
+from engram.bench import _dynamics, _memory, _transformer
 
-WORKS = {work.name: work for work in [*_memory.WORKS, *_dynamics.WORKS]}
+WORKS = {work.name: work for work in [*_memory.WORKS, *_dynamics.WORKS, *_transformer.WORKS]}

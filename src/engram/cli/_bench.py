@@ -15,6 +15,9 @@ def bench(names: list[str], *, as_json: bool, threads: int, repeats: int, only_l
     cores = pin_threads(threads)
     from engram._checks import InputError
     from engram.bench import WORKS, Limits, measure
+    from engram.transformer import use_devices
+
+    use_devices(cores)
 
     if only_list:
         for work in WORKS.values():

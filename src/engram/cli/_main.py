@@ -175,6 +175,71 @@ def sweep(
 
 
 @app.command()
+def train(
+    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml]", help="Tables transformer and dynamics; options override it.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder to write to; if it holds this training, that is gone on with.")] = Path("out/train"),
+    dim: Annotated[int | None, typer.Option("--dim", "-d", help="Width d; default 64.", rich_help_panel="Model")] = None,
+    matrices: Annotated[str | None, typer.Option(help="What is trained, of wo2,wk2,wk1; default all three.", rich_help_panel="Model")] = None,
+    zero_start: Annotated[bool | None, typer.Option("--zero-start", help="Start what is trained at zero.", rich_help_panel="Model")] = None,
+    embedding_scale: Annotated[float | None, typer.Option(help="Factor of the embeddings, N(0,1) otherwise.", rich_help_panel="Model")] = None,
+    scale_scores: Annotated[bool | None, typer.Option("--scale-scores/--no-scale-scores", help="Attention scores / sqrt d, or not.", rich_help_panel="Model")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32 (default) or float64.", rich_help_panel="Model")] = None,
+    sequences: Annotated[int | None, typer.Option("--sequences", "-S", help="How many; default 1024, in the paper 16384.", rich_help_panel="Task")] = None,
+    length: Annotated[int | None, typer.Option("--length", "-T", help="Positions; default 256.", rich_help_panel="Task")] = None,
+    num_triggers: Annotated[int | None, typer.Option(help="How many tokens are triggers; default 5.", rich_help_panel="Task")] = None,
+    triggers: Annotated[str | None, typer.Option(help="frequent (default), or random: drawn for each sequence.", rich_help_panel="Task")] = None,
+    outputs: Annotated[str | None, typer.Option(help="Law of the outputs: uniform (default) or bigram.", rich_help_panel="Task")] = None,
+    vocabulary: Annotated[int | None, typer.Option(help="Keep only the most frequent characters.", rich_help_panel="Task")] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Count bigrams from this text, of at most 256 characters.", rich_help_panel="Task")] = None,
+    start: Annotated[Path | None, typer.Option(help="Begin from weights (and sequences) in FILE.npz.", rich_help_panel="Task")] = None,
+    data: Annotated[Path | None, typer.Option(help="Sequences from FILE.npz.", rich_help_panel="Task")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of sequences, weights and batches.", rich_help_panel="Task")] = None,
+    dynamics: Annotated[str | None, typer.Option(help="gd (default), sgd, momentum, nesterov, normalised, adam, adamw, rmsprop, sign or muon.", rich_help_panel="Dynamics")] = None,
+    learning_rate: Annotated[str | None, typer.Option("--learning-rate", "-r", help="Learning rate; default 10. Several with commas run side by side.", rich_help_panel="Dynamics")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", "-t", help="Updates; default 100.", rich_help_panel="Dynamics")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Random batches of this many sequences.", rich_help_panel="Dynamics")] = None,
+    momentum: Annotated[float | None, typer.Option(help="beta of momentum, nesterov, muon.", rich_help_panel="Dynamics")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Weight decay.", rich_help_panel="Dynamics")] = None,
+    devices: Annotated[int | None, typer.Option(min=1, help="CPU devices to work on; default one per core.", rich_help_panel="Machine")] = None,
+    distributed: Annotated[bool, typer.Option("--distributed", help="One of many processes, as Slurm tells it.", rich_help_panel="Machine")] = False,
+    coordinator: Annotated[str | None, typer.Option(help="HOST:PORT of process 0, without Slurm.", rich_help_panel="Machine")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="How many processes there are.", rich_help_panel="Machine")] = None,
+    process: Annotated[int | None, typer.Option(min=0, help="Which one this is, from 0.", rich_help_panel="Machine")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw losses and margins, FILE.png, .pdf or .svg.", rich_help_panel="Output")] = None,
+) -> None:  # fmt: skip
+    """Train the simplified transformer on the bigram task: induction heads as associative memories.
+
+    Writes config.toml, log.zarr (loss, accuracy, gradient norms and margins of W_O^2, W_K^2 and W_K^1 at each step),
+    start.npz and checkpoints to a folder. Run it again to go on after an interruption, or with more --steps.
+    """
+    from engram.cli import _train
+
+    if spec is None:
+        learning_rate = "10" if learning_rate is None else learning_rate
+        steps = 100 if steps is None else steps
+    tables: dict[str, dict[str, object]] = {
+        "transformer": {
+            "dim": dim, "matrices": matrices.split(",") if matrices else None, "zero_start": zero_start,
+            "embedding_scale": embedding_scale, "scale_scores": scale_scores, "dtype": dtype,
+            "sequences": sequences, "length": length, "num_triggers": num_triggers, "triggers": triggers,
+            "outputs": outputs, "vocabulary": vocabulary, "corpus": str(corpus) if corpus else None, "seed": seed,
+        },
+        "dynamics": {
+            "kind": dynamics, "learning_rate": _train.read_rates(learning_rate), "steps": steps,
+            "batch_size": batch_size, "momentum": momentum, "weight_decay": weight_decay,
+        },
+    }  # fmt: skip
+    given = {
+        name: {key: value for key, value in table.items() if value is not None}
+        for name, table in tables.items()
+    }
+    cluster = _train.cluster_of(distributed, coordinator, processes, process)
+    _train.train(
+        spec, given, out, start=start, data=data, devices=devices, cluster=cluster, plot=plot
+    )
+
+
+@app.command()
 def plot(
     source: Annotated[Path, typer.Argument(metavar="STORE.zarr|FILE.nc", help="A sweep, a run or a figure's data.")],
     x: Annotated[str | None, typer.Option("--x", help="Axis to the right.")] = None,

@@ -16,3 +16,4 @@ from engram.specs._stored import problem_of as problem_of
 from engram.specs._stored import read_netcdf as read_netcdf
 from engram.specs._stored import spec_of as spec_of
 from engram.specs._stored import with_source as with_source
+from engram.specs._training import read_training as read_training

@@ -1,13 +1,16 @@
 """What a simulation spec may say, and which fields each choice needs."""
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from engram._checks import InputError
 from engram.observables import OBSERVABLES
+
+M = TypeVar("M", bound=BaseModel)
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -56,12 +59,12 @@ def fields_of_kind(kind: str) -> set[str]:
     return _KIND_TAKES.get(kind, _PRACTICAL) | {"kind"}
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     # "constants": JSON would otherwise have null for an infinite bound.
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
 
-class ProblemSpec(_Strict):
+class ProblemSpec(Strict):
     """A problem by family; `engram.problem` says what each one is."""
 
     family: Literal["two", "orthonormal", "one_hot", "sphere", "gaussian", "file"] = "two"
@@ -83,7 +86,7 @@ class ProblemSpec(_Strict):
         return self
 
 
-class DynamicsSpec(_Strict):
+class DynamicsSpec(Strict):
     """A dynamics by kind: the five of the paper, and optimizers by name."""
 
     kind: Literal[
@@ -112,7 +115,7 @@ class DynamicsSpec(_Strict):
         return self
 
 
-class RunSpec(_Strict):
+class RunSpec(Strict):
     """How to run and what to record."""
 
     record: list[str] = ["loss", "error", "margins"]
@@ -133,7 +136,7 @@ class RunSpec(_Strict):
         return names
 
 
-class SimulationSpec(_Strict):
+class SimulationSpec(Strict):
     """A whole simulation."""
 
     problem: ProblemSpec = Field(default_factory=lambda: ProblemSpec(correlation=0.95, p1=0.75))
@@ -165,10 +168,20 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def read_spec(tables: dict[str, Any], source: str) -> SimulationSpec:
     """Check a spec whole; every fault is reported, each with its place and the value met."""
+    return validate(SimulationSpec, tables, source, missing=_missing)
+
+
+def validate(
+    model: type[M],
+    tables: dict[str, Any],
+    source: str,
+    missing: Callable[[dict[str, Any]], list[str]] = lambda tables: [],
+) -> M:
+    """Read tables as a model; every fault is reported at once, each with its place and the value met."""
     try:
-        return SimulationSpec.model_validate(tables)
+        return model.model_validate(tables)
     except ValidationError as error:
-        faults = [_describe(fault) for fault in error.errors()] + _missing(tables)
+        faults = [_describe(fault) for fault in error.errors()] + missing(tables)
         faults = list(dict.fromkeys(faults))
     plural = "s" if len(faults) > 1 else ""
     raise InputError(f"{len(faults)} fault{plural} in {source}:\n  " + "\n  ".join(faults))

@@ -5,9 +5,11 @@ from engram.transformer._bigrams import count_bigrams as count_bigrams
 from engram.transformer._bigrams import shakespeare as shakespeare
 from engram.transformer._config import MATRICES as MATRICES
 from engram.transformer._config import Config as Config
+from engram.transformer._devices import use_devices as use_devices
 from engram.transformer._memories import Memory as Memory
 from engram.transformer._memories import attention_patterns as attention_patterns
 from engram.transformer._memories import causal_margins as causal_margins
+from engram.transformer._memories import evaluate as evaluate
 from engram.transformer._memories import induction_scores as induction_scores
 from engram.transformer._memories import memories as memories
 from engram.transformer._model import Layer as Layer
@@ -16,7 +18,9 @@ from engram.transformer._model import make_model as make_model
 from engram.transformer._model import plain_loss as plain_loss
 from engram.transformer._model import read as read
 from engram.transformer._passes import Passes as Passes
+from engram.transformer._prepare import fingerprint as fingerprint
 from engram.transformer._prepare import prepare as prepare
+from engram.transformer._regression import Regression as Regression
 from engram.transformer._start import read_sequences as read_sequences
 from engram.transformer._start import read_weights as read_weights
 from engram.transformer._start import write_start as write_start

@@ -12,6 +12,7 @@ from engram._precision import in_input_precision
 from engram._types import Array, Weights
 from engram.problem import Problem
 from engram.transformer._model import Model, read
+from engram.transformer._passes import Passes
 from engram.transformer._task import Sequences
 
 
@@ -102,6 +103,13 @@ def induction_scores(model: Model, sequences: Sequences, num: int = 32) -> dict[
         induction.append((second * after).sum(axis=1)[sequences.in_loss[row]])
     mean = lambda parts: float(np.concatenate(parts).mean())
     return {"previous": mean(previous), "induction": mean(induction)}
+
+
+def evaluate(model: Model, sequences: Sequences) -> dict[str, float]:
+    """Mean loss and in-context accuracy of a model on given sequences."""
+    with jax.enable_x64(np.asarray(model.W_E).dtype == np.float64):
+        found = Passes(model, sequences, (), whole=False).measure({})
+    return {"loss": float(found.loss), "accuracy": float(found.hits)}
 
 
 _read = jax.jit(read)

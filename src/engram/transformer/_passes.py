@@ -18,9 +18,10 @@ from engram.transformer._model import Model
 from engram.transformer._sums import (
     Batch,
     Sums,
-    Tables,
+    finish,
     first_layer,
     make_tables,
+    no_sums,
     sums_from_stream,
     sums_of,
 )
@@ -57,8 +58,8 @@ def pack(sequences: Sequences) -> Data:
     inside = np.arange(most) < counts[:, None]
     positions = np.where(inside, first, 0)
     targets = np.take_along_axis(sequences.targets, positions.astype(int), axis=1)
-    levels = np.quantile(counts, [0.5, 0.9, 1.0])
-    sizes = sorted({min(32 * int(np.ceil(max(level, 1) / 32)), T, most) for level in levels})
+    levels = np.quantile(counts, [0.3, 0.6, 0.9, 1.0])
+    sizes = sorted({min(8 * int(np.ceil(max(level, 1) / 8)), T, most) for level in levels})
     return Data(sequences.inputs, positions, targets, counts, tuple(sizes))
 
 
@@ -104,14 +105,12 @@ def scan_sums(
 ) -> Sums:
     """Sums over batch after batch: one device's part of a pass."""
     tables = make_tables(model)
-    d, dtype = model.dim, jnp.asarray(model.W_E).dtype
-    zero = lambda: jnp.zeros((), dtype)
-    nothing = Sums(zero(), zero(), {name: jnp.zeros((d, d), dtype) for name in trained})
+    nothing = no_sums(model, trained)
 
     def compute(size: int, rows: Any, weights: Any, stream: Any) -> Sums:
         batch = _batch(data, rows, weights, size)
         if stream is not None:
-            return sums_from_stream(model, stream, batch, trained)[0]
+            return sums_from_stream(model, tables, stream, batch, trained)[0]
         return sums_of(model, tables, batch, trained)
 
     branches = [lambda *_: nothing, *(functools.partial(compute, size) for size in data.sizes)]
@@ -123,7 +122,8 @@ def scan_sums(
         found = jax.lax.switch(which, branches, rows, weights, stream)
         return jax.tree.map(jnp.add, sums, found), None
 
-    return jax.lax.scan(add, nothing, (share.rows, share.weights, streams))[0]
+    sums, _ = jax.lax.scan(add, nothing, (share.rows, share.weights, streams))
+    return finish(model, sums)
 
 
 @functools.partial(jax.jit, static_argnames=("mesh", "trained"))
@@ -151,7 +151,7 @@ def _streams(model: Model, data: Data, share: Share, *, mesh: Mesh) -> Any:
     """The stream after the first layer, batch by batch."""
 
     def one(model: Model, data: Data, rows: Any) -> Any:
-        tables: Tables = make_tables(model)
+        tables = make_tables(model)
 
         def of(rows: Any) -> Any:
             first = first_layer(tables, jnp.asarray(data.tokens)[rows].astype(int))

@@ -35,11 +35,15 @@ class Batch(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over positions; `grads` has the gradient of the loss in each trained matrix."""
+    """Sums over positions; `grads` has the gradient of the loss in each trained matrix.
 
-    loss: Float[Array, ""]
-    hits: Float[Array, ""]
-    grads: dict[str, Float[Array, "d d"]]
+    While they are added up, gradients are kept in the form that costs least (`finish` turns them into
+    matrices): of W_O^2 over the N outputs, of W_K^1 over the dictionary of tokens and positions.
+    """
+
+    loss: Any
+    hits: Any
+    grads: dict[str, Any]
 
 
 class _First(NamedTuple):
@@ -53,10 +57,11 @@ class _First(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The first layer, applied to the dictionary of tokens and positions."""
+    """What a whole pass shares: the first layer on all tokens and positions, and U W_O^2 W_V^2."""
 
     tokens: tuple[Any, Any, Any]
     positions: tuple[Any, Any, Any]
+    readout: Float[Array, "N d"]
 
     def look_up(self, tokens: Int[Array, "B T"]) -> list[Float[Array, "B T d"]]:
         """Inputs, keys and values of sequences."""
@@ -66,10 +71,32 @@ class Tables(NamedTuple):
 
 
 def make_tables(model: Model) -> Tables:
-    """What the first layer makes of each token and of each position."""
+    """Make everything that does not depend on the sequences."""
     value = model.layer1.W_O @ model.layer1.W_V
     made = lambda x: (x, model.score_scale * x @ model.layer1.W_K.T, x @ value.T)
-    return Tables(made(jnp.asarray(model.W_E)), made(jnp.asarray(model.W_P)))
+    readout = jnp.asarray(model.W_U) @ model.layer2.W_O @ model.layer2.W_V
+    return Tables(made(jnp.asarray(model.W_E)), made(jnp.asarray(model.W_P)), readout)
+
+
+def no_sums(model: Model, trained: Collection[str]) -> Sums:
+    """Where adding up begins."""
+    dtype, (N, d), T = jnp.asarray(model.W_E).dtype, model.W_E.shape, len(model.W_P)
+    zeros = lambda *shape: jnp.zeros(shape, dtype)
+    forms = {"wo2": zeros(N, d), "wk2": zeros(d, d), "wk1": (zeros(N, d), zeros(T, d))}
+    return Sums(zeros(), zeros(), {name: forms[name] for name in trained})
+
+
+def finish(model: Model, sums: Sums) -> Sums:
+    """Sums whose gradients are matrices."""
+    scale, grads = model.score_scale, dict(sums.grads)
+    if "wo2" in grads:
+        grads["wo2"] = jnp.asarray(model.W_U).T @ grads["wo2"] @ model.layer2.W_V.T
+    if "wk2" in grads:
+        grads["wk2"] = scale * grads["wk2"]
+    if "wk1" in grads:
+        of_tokens, of_positions = grads["wk1"]
+        grads["wk1"] = scale * (model.W_E.T @ of_tokens + model.W_P.T @ of_positions)
+    return Sums(sums.loss, sums.hits, grads)
 
 
 def _raise(scores: Any, keep: Any) -> tuple[Any, Any]:
@@ -101,8 +128,13 @@ def first_layer(tables: Tables, tokens: Int[Array, "B T"]) -> _First:
     return _First(start, values, raised, join(totals), join(added))
 
 
-def _first_grad(first: _First, above: Float[Array, "B T d"], scale: Any) -> Float[Array, "d d"]:
-    """The gradient in W_K^1, given that in the stream after the first layer."""
+def _first_grad(
+    first: _First, above: Float[Array, "B T d"], tokens: Int[Array, "B T"], num_tokens: int
+) -> tuple[Float[Array, "N d"], Float[Array, "T d"]]:
+    """The gradient in W_K^1 over tokens and positions, given that in the stream after the first layer.
+
+    Queries are e_z + p_t, so the sum of their outer products with what moves them has two parts.
+    """
     above = above / first.totals
     mean = (above * first.added).sum(axis=-1, keepdims=True)
     moved = []
@@ -110,7 +142,10 @@ def _first_grad(first: _First, above: Float[Array, "B T d"], scale: Any) -> Floa
         push = jnp.einsum("btd,bsd->bts", above[:, queries], first.values[:, seen])
         push = a * (push - mean[:, queries])
         moved.append(jnp.einsum("bts,bsd->btd", push, first.start[:, seen]))
-    return scale * jnp.einsum("btd,bte->de", first.start, jnp.concatenate(moved, axis=1))
+    moves = jnp.concatenate(moved, axis=1)
+    # A product with ones and zeros: quicker than adding row by row where a token has come.
+    is_token = (jnp.arange(num_tokens)[:, None] == tokens.reshape(-1)).astype(moves.dtype)
+    return is_token @ moves.reshape(-1, moves.shape[-1]), moves.sum(axis=0)
 
 
 def features(
@@ -149,38 +184,42 @@ def errors_of(
 
 
 def sums_from_stream(
-    model: Model, stream: Float[Array, "B T d"], batch: Batch, trained: Collection[str]
+    model: Model,
+    tables: Tables,
+    stream: Float[Array, "B T d"],
+    batch: Batch,
+    trained: Collection[str],
 ) -> tuple[Sums, Float[Array, "B T d"] | None]:
     """Loss, hits and gradients of the second layer, and the gradient in the stream that enters it."""
     here, queries, raised, total, read = features(model, stream, batch.positions)
-    U, layer = jnp.asarray(model.W_U), model.layer2
-    UO = U @ layer.W_O @ layer.W_V
+    U, UO, W_K = jnp.asarray(model.W_U), tables.readout, model.layer2.W_K
     logits = jnp.einsum("nd,bqd->nbq", U, here) + jnp.einsum("nd,bqd->nbq", UO, read)
     losses, hits, push = errors_of(logits, batch.targets, batch.weights)
-    loss, hits, grads = losses.sum(), hits.sum(), {}
+    sums = Sums(losses.sum(), hits.sum(), {})
     if "wo2" in trained:
-        grads["wo2"] = U.T @ jnp.einsum("nbq,bqd->nd", push, read) @ layer.W_V.T
+        sums.grads["wo2"] = jnp.einsum("nbq,bqd->nd", push, read)
     if not {"wk2", "wk1"} & set(trained):
-        return Sums(loss, hits, grads), None
+        return sums, None
     on_read = jnp.einsum("nbq,nd->bqd", push, UO) / total
     on_raised = jnp.einsum("bqd,bsd->bqs", on_read, stream)
     on_scores = raised * (on_raised - (on_read * read).sum(axis=-1, keepdims=True))
     moved = jnp.einsum("bqs,bsd->bqd", on_scores, stream)
     if "wk2" in trained:
-        grads["wk2"] = model.score_scale * jnp.einsum("bqd,bqe->de", here, moved)
+        sums.grads["wk2"] = jnp.einsum("bqd,bqe->de", here, moved)
     if "wk1" not in trained:
-        return Sums(loss, hits, grads), None
-    on_here = jnp.einsum("nbq,nd->bqd", push, U) + model.score_scale * moved @ layer.W_K.T
+        return sums, None
+    on_here = jnp.einsum("nbq,nd->bqd", push, U) + model.score_scale * moved @ W_K.T
     weights = jnp.concatenate([raised, on_scores], axis=1)
-    above = jnp.einsum("bqs,bqd->bsd", weights, jnp.concatenate([on_read, queries], axis=1))
+    pushes = jnp.concatenate([on_read, queries], axis=1)
+    above = jnp.einsum("bqd,bqs->bds", pushes, weights).swapaxes(1, 2)  # quicker than to bsd at once
     rows = jnp.arange(len(stream))[:, None]
-    return Sums(loss, hits, grads), above.at[rows, batch.positions].add(on_here)
+    return sums, above.at[rows, batch.positions].add(on_here)
 
 
 def sums_of(model: Model, tables: Tables, batch: Batch, trained: Collection[str]) -> Sums:
     """Loss, hits and gradients over a few sequences."""
     first = first_layer(tables, batch.tokens)
-    sums, above = sums_from_stream(model, first.start + first.added, batch, trained)
+    sums, above = sums_from_stream(model, tables, first.start + first.added, batch, trained)
     if above is not None:
-        sums.grads["wk1"] = _first_grad(first, above, model.score_scale)
+        sums.grads["wk1"] = _first_grad(first, above, batch.tokens, len(model.W_E))
     return sums

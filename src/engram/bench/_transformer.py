@@ -1,0 +1,176 @@
+"""Steps of the transformer beside plain PyTorch: all three matrices, and W_O^2 alone."""
+
+import functools
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from engram.bench._harness import Side, Work
+from engram.bench._torch import NO_TORCH, load_torch
+from engram.transformer import (
+    Config,
+    Model,
+    Passes,
+    Regression,
+    Sequences,
+    bigram_task,
+    make_model,
+    use_devices,
+)
+
+_SEQUENCES = 64
+_TYPICAL = 77  # positions that count, on average, of 256
+
+
+def _torch_step(model: Model, sequences: Sequences, trained: tuple[str, ...]) -> Side | str:
+    """One full-batch gradient by autograd, in batches of the size that is fastest here."""
+    if (torch := load_torch()) is None:
+        return NO_TORCH
+    names = ("wk1", "wv1", "wo1", "wk2", "wv2", "wo2")
+    W = {name: torch.tensor(np.asarray(model[name])) for name in names}
+    W_E, W_P, W_U = (torch.tensor(np.asarray(x)) for x in (model.W_E, model.W_P, model.W_U))
+    for name in trained:
+        W[name].requires_grad_(True)
+    z, y = (torch.tensor(x.astype(np.int64)) for x in (sequences.inputs, sequences.targets))
+    in_loss = torch.tensor(sequences.in_loss)
+    hidden = ~torch.tril(torch.ones(z.shape[1], z.shape[1], dtype=torch.bool))
+    total = in_loss.sum()
+
+    def attend(h: Any, k: int) -> Any:
+        scores = model.score_scale * h @ (h @ W[f"wk{k}"].T).transpose(1, 2)
+        pattern = torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)
+        return pattern @ (h @ W[f"wv{k}"].T) @ W[f"wo{k}"].T
+
+    def step(size: int) -> None:
+        for name in trained:
+            W[name].grad = None
+        for tokens, targets, where in zip(*(x.split(size) for x in (z, y, in_loss)), strict=True):
+            h = W_E[tokens] + W_P
+            h = h + attend(h, 1)
+            h = h + attend(h, 2)
+            logits = h[where] @ W_U.T
+            loss = torch.nn.functional.cross_entropy(logits, targets[where], reduction="sum")
+            (loss / total).backward()
+
+    def seconds(size: int) -> float:
+        step(size)
+        began = time.perf_counter()
+        step(size)
+        return time.perf_counter() - began
+
+    best = min((4, 8, 16, 32), key=seconds)
+    return Side(functools.partial(step, best), len(sequences.tokens))
+
+
+def _data(dim: int, num: int) -> tuple[Model, Sequences]:
+    config = Config(dim=dim, sequences=num)
+    sequences = bigram_task(config)
+    return make_model(config, sequences.num_tokens), sequences
+
+
+def _step(dim: int) -> tuple[Side, Side | str]:
+    trained = ("wo2", "wk2", "wk1")
+    model, sequences = _data(dim, _SEQUENCES)
+    passes = Passes(model, sequences, trained)
+    state = {name: model[name] for name in trained}
+    ours = Side(lambda: (passes.measure(state), None)[1], _SEQUENCES)
+    return ours, _torch_step(model, sequences, trained)
+
+
+def _alone(dim: int) -> tuple[Side, Side | str]:
+    model, sequences = _data(dim, 4 * _SEQUENCES)
+    regression = Regression(Passes(model, sequences, ("wo2",), whole=False))
+    state = {"wo2": model["wo2"][None]}
+    ours = Side(lambda: (regression.measure_all(state), None)[1], 4 * _SEQUENCES)
+    return ours, _torch_step(model, sequences, ("wo2",))
+
+
+def _paper_scale() -> tuple[Side, Side | str]:
+    # In a process of its own, so that the peak of memory is its own.
+    command = [sys.executable, "-m", "engram.bench._transformer"]
+
+    def run() -> str:
+        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        return (
+            f"W_O^2 alone {found['alone']:.2f} s a step, all three matrices {found['all']:.1f} s; "
+            f"peak {found['peak'] / 2**30:.2f} GiB"
+        )
+
+    return Side(run), "too slow to time here"
+
+
+def main() -> None:
+    """One step at the paper's scale, of W_O^2 alone and of all three, printed as JSON."""
+    from engram.bench._peak import peak_bytes
+
+    use_devices()
+    model, sequences = _data(64, 16_384)
+    passes = Passes(model, sequences, ("wo2",), whole=False)
+    regression = Regression(passes)
+    state = {"wo2": model["wo2"][None]}
+    regression.measure_all(state)
+    began = time.perf_counter()
+    regression.measure_all(state)
+    alone = time.perf_counter() - began
+    del regression, passes
+    trained = ("wo2", "wk2", "wk1")
+    passes = Passes(model, sequences, trained)
+    began = time.perf_counter()
+    passes.measure({name: model[name] for name in trained})
+    everything = time.perf_counter() - began
+    found = {"alone": alone, "all": everything, "peak": peak_bytes()}
+    print(json.dumps(found))  # noqa: T201  read by the caller
+
+
+def _flops(d: int, N: int = 64, T: int = 256, Q: int = _TYPICAL) -> float:
+    """Products that a gradient in all three matrices needs, of what causality and the loss leave."""
+    first = 4 * T * (T + 1) * d  # scores, reading, and both again for the gradient
+    second = 6 * Q * T * d + 3 * 2 * Q * d * d  # keys up to each position: half of them
+    return float(first + second + 5 * 2 * Q * N * d + 2 * T * d * d)
+
+
+def _alone_flops(d: int, N: int = 64, Q: int = _TYPICAL) -> float:
+    return float(2 * 2 * Q * N * d)
+
+
+def _exps(N: int = 64, T: int = 256, Q: int = _TYPICAL) -> float:
+    return T * T / 2 + Q * T / 2 + Q * N
+
+
+WORKS = [
+    Work(
+        f"transformer-{d}",
+        f"gradient in all three matrices, d = {d}, T = 256, float32, per sequence",
+        functools.partial(_step, d),
+        "float32",
+        _flops(d),
+        _exps(),
+        repeats=15,
+    )
+    for d in (64, 128)
+]
+WORKS += [
+    Work(
+        "transformer-wo2",
+        "gradient in W_O^2 alone, d = 64, T = 256, float32, per sequence",
+        functools.partial(_alone, 64),
+        "float32",
+        _alone_flops(64),
+        _TYPICAL * 64,
+        repeats=15,
+    ),
+    Work(
+        "transformer-paper",
+        "both kinds of step on 16,384 sequences of 256, d = 64, with all that comes before",
+        _paper_scale,
+        repeats=1,
+        warm_up=False,
+    ),
+]
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""`engram train`: the transformer, into a folder that can be gone on with."""
+
+import sys
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from rich.console import Console
+
+
+def train(
+    spec: Path | None,
+    given: dict[str, dict[str, Any]],
+    out: Path,
+    *,
+    start: Path | None,
+    data: Path | None,
+    devices: int | None,
+    cluster: dict[str, Any] | None,
+    plot: Path | None,
+) -> None:
+    from engram._checks import InputError
+    from engram._files import check_folder
+    from engram._progress import progress_bar, was_interrupted
+    from engram.specs import read_toml, read_training
+    from engram.transformer import use_devices
+    from engram.transformer import train as run
+
+    if plot is not None and plot.suffix not in (".png", ".pdf", ".svg"):
+        raise InputError(f"`--plot` must end in .png or .pdf or .svg, got {plot}. Rename it.")
+    tables = {} if spec is None else read_toml(spec)
+    for name, values in given.items():
+        table = tables.setdefault(name, {})
+        if isinstance(table, dict):
+            table |= values
+    config, runs, begun_from = read_training(tables, "the options" if spec is None else str(spec))
+    is_first = use_devices(devices, cluster)
+    check_folder("--out", out)
+    _check_start(config, start, data, out, begun_from)
+    console = Console(quiet=not is_first)
+    again = _typed()
+    try:
+        with progress_bar(f"train {out.name}", "steps") as tell:
+            made = run(
+                config, runs, start=start, data=data, out=out, progress=tell if is_first else None
+            )
+    except KeyboardInterrupt:
+        was_interrupted()  # heard, and told here
+        if is_first:
+            print(f"interrupted; what was done is kept. To go on: {again}", file=sys.stderr)
+        sys.exit(130)
+    for line in _summary(made.log):
+        console.print(line, highlight=False, soft_wrap=True)
+    if start is None and data is None and made.log.attrs["status"] == "completed":
+        console.print(_held_out(config, made), highlight=False, soft_wrap=True)
+    if is_first and plot is not None:
+        _draw(made.log, plot)
+    console.print(f"written: {out}", highlight=False, soft_wrap=True)
+
+
+def _typed() -> str:
+    return " ".join(["engram", *map(quote, sys.argv[1:])])
+
+
+def _check_start(config: Any, start: Any, data: Any, out: Path, begun_from: str | None) -> None:
+    """A config.toml that names its start must get that very start."""
+    from engram._checks import InputError
+    from engram.transformer import fingerprint, prepare
+
+    if begun_from is None or (out / "config.toml").exists():
+        return
+    if fingerprint(*prepare(config, start, data)) != begun_from:
+        raise InputError(
+            "SPEC was begun from other weights or sequences ([start] in it). Give the start.npz beside it "
+            "as --start, or strike out its [start]."
+        )
+
+
+def _summary(log: Any) -> list[str]:
+    """How each run went, in a line or two."""
+    import numpy as np
+
+    is_one = "run" not in log.dims
+    lines = []
+    for k in range(1 if is_one else log.sizes["run"]):
+        part = log if is_one else log.isel(run=k)
+        loss, accuracy = part.loss.values, part.accuracy.values
+        known = np.flatnonzero(np.isfinite(loss))
+        if not len(known):
+            lines.append("the loss is not finite at the start")
+            continue
+        last = known[-1]
+        name = "" if is_one else f"learning rate {float(part.learning_rate):g}: "
+        lines.append(
+            f"{name}loss {loss[0]:.4f} at the start, {loss[last]:.4f} at step {last} (highest {loss[known].max():.4f}); "
+            f"accuracy {accuracy[last]:.3f}"
+        )
+        positive = ", ".join(
+            f"{label} {(part[f'margins_{key}'].values[last] > 0).mean():.0%}"
+            for key, label in (("wo2", "W_O^2"), ("wk2", "W_K^2"), ("wk1", "W_K^1"))
+        )
+        lines.append(f"  positive margins at that step: {positive}")
+        ended = log.attrs.get("not_finite_at")
+        if ended is not None and np.atleast_1d(ended)[k] >= 0:
+            lines.append(
+                f"  not finite after step {np.atleast_1d(ended)[k]}: stopped there. Try a smaller learning rate."
+            )
+    return lines
+
+
+def _held_out(config: Any, made: Any) -> str:
+    import dataclasses
+
+    from engram.transformer import bigram_task, evaluate
+
+    fresh = bigram_task(dataclasses.replace(config, sequences=256), seed=config.seed + 1_000_003)
+    found = [evaluate(model, fresh)["accuracy"] for model in made.models]
+    shown = ", ".join(f"{accuracy:.3f}" for accuracy in found)
+    return f"accuracy on 256 sequences never trained on: {shown}"
+
+
+def _draw(log: Any, path: Path) -> None:
+    from engram._files import check_folder, written_whole
+    from engram.figures.training_picture import draw_training
+
+    check_folder("--plot", path.parent)
+    figure = draw_training(log)
+    with written_whole(path) as partial:
+        figure.savefig(partial, dpi=200)
+    Console().print(f"written: {path}", highlight=False, soft_wrap=True)
+
+
+def read_rates(text: str | None) -> float | list[float] | None:
+    """One learning rate, or several with commas between."""
+    from engram._checks import InputError
+
+    if text is None:
+        return None
+    try:
+        rates = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--learning-rate must be numbers with commas between, got {text!r}. For example 2,5,10."
+        ) from None
+    return rates if len(rates) > 1 else rates[0]
+
+
+def cluster_of(
+    distributed: bool, coordinator: str | None, processes: int | None, process: int | None
+) -> dict[str, Any] | None:
+    """What `jax.distributed.initialize` gets, or None for one process alone."""
+    from engram._checks import InputError
+
+    named = (coordinator, processes, process)
+    if all(part is None for part in named):
+        return {} if distributed else None
+    if any(part is None for part in named):
+        raise InputError(
+            "--coordinator, --processes and --process go together: HOST:PORT, how many, and which (from 0). "
+            "Give all three, or --distributed alone under Slurm."
+        )
+    return {
+        "coordinator_address": coordinator,
+        "num_processes": processes,
+        "process_id": process,
+    }
