@@ -44,6 +44,7 @@ _MODULES = (
     "sweeps",
     "system",
     "theory",
+    "transformer",
 )
 
 __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]

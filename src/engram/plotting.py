@@ -20,9 +20,14 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F
 _RATES = {
     0.1: ("#E69F00", "D"),
     1.0: ("#D55E00", "s"),
+    2.0: ("#0072B2", "<"),
     3.0: ("#0072B2", "^"),
+    5.0: ("#D55E00", ">"),
     10.0: ("#009E73", "o"),
     20.0: ("#AA4499", "v"),
+    50.0: ("#E69F00", "p"),
+    100.0: ("#56B4E9", "h"),
+    200.0: ("#000000", "*"),
 }
 # White where nothing is recalled, blue where everything is; light enough for lines to show on it.
 ACCURACY = LinearSegmentedColormap.from_list("accuracy", ["#FFFFFF", "#C6DDF0", "#5B9BD5"])

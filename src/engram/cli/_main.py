@@ -42,7 +42,7 @@ def _options(
 def reproduce(
     figures: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FIGURE]...", help="fig1 to fig6, claims; default all."),
+        typer.Argument(metavar="[FIGURE]...", help="fig1 to fig7, claims; default all."),
     ] = None,
     scale: Annotated[
         str, typer.Option(help="quick, or paper for the finest grids and most draws.")
@@ -200,6 +200,7 @@ def train(
     batch_size: Annotated[int | None, typer.Option(help="Random batches of this many sequences.", rich_help_panel="Dynamics")] = None,
     momentum: Annotated[float | None, typer.Option(help="beta of momentum, nesterov, muon.", rich_help_panel="Dynamics")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="Weight decay.", rich_help_panel="Dynamics")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.", rich_help_panel="Machine")] = 30.0,
     devices: Annotated[int | None, typer.Option(min=1, help="CPU devices to work on; default one per core.", rich_help_panel="Machine")] = None,
     distributed: Annotated[bool, typer.Option("--distributed", help="One of many processes, as Slurm tells it.", rich_help_panel="Machine")] = False,
     coordinator: Annotated[str | None, typer.Option(help="HOST:PORT of process 0, without Slurm.", rich_help_panel="Machine")] = None,
@@ -235,8 +236,9 @@ def train(
     }
     cluster = _train.cluster_of(distributed, coordinator, processes, process)
     _train.train(
-        spec, given, out, start=start, data=data, devices=devices, cluster=cluster, plot=plot
-    )
+        spec, given, out, start=start, data=data, devices=devices, cluster=cluster,
+        checkpoint_seconds=checkpoint_seconds, plot=plot,
+    )  # fmt: skip
 
 
 @app.command()

@@ -16,6 +16,7 @@ def reproduce(names: list[str], scale: str, out: Path) -> None:
     from engram._checks import InputError, check_choice
     from engram._files import check_folder, clear_leftovers
     from engram.figures import FIGURES, SCALES
+    from engram.transformer import use_devices
 
     known = (*FIGURES, "claims")
     unknown = [name for name in names if name not in known]
@@ -24,6 +25,7 @@ def reproduce(names: list[str], scale: str, out: Path) -> None:
             f"FIGURE must be one of {', '.join(known)}, got {', '.join(unknown)}. Pick from those."
         )
     check_choice("--scale", scale, SCALES)
+    use_devices()  # one per core, for the transformer
     check_folder("--out", out)
     clear_leftovers(out, [*known, "report"])
     wanted = [name for name in known if name in names] if names else list(known)
@@ -70,8 +72,16 @@ def _make(wanted: list[str], scale: str, out: Path, command: str) -> None:
 
 def _figure(name: str, scale: str, out: Path) -> Any:
     from engram._progress import progress_bar
-    from engram.figures import write_figure
+    from engram.figures import module_of, write_figure
 
+    module = module_of(name)
+    if scale == "paper" and hasattr(module, "estimate"):
+        hours = module.estimate(module.SCALES[scale]) / 3600
+        Console(stderr=True).print(
+            f"{name} at the paper's scale: about {hours:.1f} hours on this machine; runs are kept in "
+            f"{out}/{name}-runs, and the same command goes on with them",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
     with progress_bar(name, "parts") as tell:
         made = write_figure(name, out, scale, tell)
     console = Console()

@@ -103,6 +103,8 @@ def _picture(
                 "them out."
             )
         return _picture_of_file(source)
+    if source.name == "log.zarr" or (source / "log.zarr").is_dir():
+        return _picture_of_training(source)
     from engram.figures.sweep_picture import draw_sweep
     from engram.sweeps import open_sweep
 
@@ -113,6 +115,15 @@ def _picture(
             f"not finished: {data.attrs['units_left']} units are still to be computed, and hatched"
         )
     return figure, said
+
+
+def _picture_of_training(source: Path) -> tuple[Any, list[str]]:
+    from engram.figures.training_picture import draw_training
+    from engram.transformer import open_log
+
+    log = open_log(source)
+    said = [] if log.attrs["status"] == "completed" else [f"the training is {log.attrs['status']}"]
+    return draw_training(log), said
 
 
 def _picture_of_file(source: Path) -> tuple[Any, list[str]]:

@@ -17,14 +17,15 @@ def train(
     data: Path | None,
     devices: int | None,
     cluster: dict[str, Any] | None,
+    checkpoint_seconds: float,
     plot: Path | None,
 ) -> None:
     from engram._checks import InputError
     from engram._files import check_folder
     from engram._progress import progress_bar, was_interrupted
     from engram.specs import read_toml, read_training
-    from engram.transformer import use_devices
     from engram.transformer import train as run
+    from engram.transformer import use_devices
 
     if plot is not None and plot.suffix not in (".png", ".pdf", ".svg"):
         raise InputError(f"`--plot` must end in .png or .pdf or .svg, got {plot}. Rename it.")
@@ -42,8 +43,9 @@ def train(
     try:
         with progress_bar(f"train {out.name}", "steps") as tell:
             made = run(
-                config, runs, start=start, data=data, out=out, progress=tell if is_first else None
-            )
+                config, runs, start=start, data=data, out=out, progress=tell if is_first else None,
+                patience=checkpoint_seconds,
+            )  # fmt: skip
     except KeyboardInterrupt:
         was_interrupted()  # heard, and told here
         if is_first:
@@ -92,8 +94,8 @@ def _summary(log: Any) -> list[str]:
         last = known[-1]
         name = "" if is_one else f"learning rate {float(part.learning_rate):g}: "
         lines.append(
-            f"{name}loss {loss[0]:.4f} at the start, {loss[last]:.4f} at step {last} (highest {loss[known].max():.4f}); "
-            f"accuracy {accuracy[last]:.3f}"
+            f"{name}loss {loss[0]:.5g} at the start, {loss[last]:.5g} at step {last} "
+            f"(highest {loss[known].max():.5g}); accuracy {accuracy[last]:.3f}"
         )
         positive = ", ".join(
             f"{label} {(part[f'margins_{key}'].values[last] > 0).mean():.0%}"
@@ -103,7 +105,8 @@ def _summary(log: Any) -> list[str]:
         ended = log.attrs.get("not_finite_at")
         if ended is not None and np.atleast_1d(ended)[k] >= 0:
             lines.append(
-                f"  not finite after step {np.atleast_1d(ended)[k]}: stopped there. Try a smaller learning rate."
+                f"  not finite after step {np.atleast_1d(ended)[k]}: stopped there. Try a smaller "
+                "learning rate."
             )
     return lines
 

@@ -62,6 +62,26 @@ _ABOUT = {
     "final_loss": ("loss after the last step", "L(W_T)", "nat"),
     "final_error": ("0-1 loss after the last step", "L_01(W_T)", "1"),
     "sharpness_at_zero": ("sharpness at W = 0", "", "1"),
+    "accuracy": ("share of the predictions after a trigger's second coming that are right", "", "1"),
+    "margins_wo2": ("margins of W_O^2: from what is read to the token's output", "m_t(i)", "1"),
+    "margins_wk2": ("margins of W_K^2: from a trigger to its own key, among the triggers' keys", "", "1"),
+    "margins_wk2_all": ("margins of W_K^2 among the keys of all tokens", "", "1"),
+    "margins_wk1": ("margins of W_K^1: from a position to the one before, among all", "", "1"),
+    "margins_wk1_causal": ("margins of W_K^1 among the positions that attention sees", "", "1"),
+    "trigger": ("trigger token", "q", "1"),
+    "position": ("position in the sequence, from zero", "t", "1"),
+    "query": ("position that looks", "t", "1"),
+    "key": ("position that is looked at", "s", "1"),
+    "output_share": ("how often a token is what is asked for", "", "1"),
+    "plain_final_loss": ("loss after the last step, by the readable model, in float64", "", "nat"),
+    "sequence": ("tokens of the sequence shown", "z_t", "1"),
+    "is_in_loss": ("whether the loss looks at the position", "", "1"),
+    "first": ("attention of the first layer", "a_ts", "1"),
+    "second": ("attention of the second layer", "a_ts", "1"),
+    "attention_previous": ("attention of the first layer to the position before", "", "1"),
+    "attention_induction": ("attention of the second layer to what followed the same token", "", "1"),
+    "held_out_loss": ("loss on sequences never trained on", "", "nat"),
+    "held_out_accuracy": ("accuracy on sequences never trained on", "", "1"),
     "sharpness_at_minimiser": ("sharpness where the loss is least; NaN if at infinity", "H*", "1"),
 }  # fmt: skip
 
@@ -70,10 +90,12 @@ def labelled(data: Any, figure: str, title: str, label: str, settings: Any) -> x
     """Say what each variable is; what is not in the table above is an error, not an unnamed number."""
     data = data.copy()
     for name in (*data.data_vars, *data.coords):
-        stem = re.sub("^((drawn|sgd|plane)_)+|_over_.*", "", str(name))
+        stem = re.sub("^((drawn|sgd|plane|alone|imbalanced|adam)_)+|_over_.*", "", str(name))
         if stem in _DIMS:
             continue
+        stem, _, when = re.fullmatch("(.*?)(_(before|after))?", stem).groups()  # pyright: ignore
         meaning, symbol, unit = _ABOUT[stem]
+        meaning += f", {when} training" if when else ""
         data[name].attrs = {"long_name": meaning, "units": unit}
         if symbol:
             data[name].attrs["symbol"] = symbol

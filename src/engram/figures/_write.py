@@ -22,6 +22,7 @@ _HOMES = {
     "fig4": "fig4_forgetting",
     "fig5": "fig5_sharpness",
     "fig6": "fig6_margins",
+    "fig7": "fig7_transformer",
 }
 FIGURES = tuple(_HOMES)
 SCALES = ("quick", "paper")
@@ -58,11 +59,18 @@ def module_of(name: str) -> Any:
 def write_figure(
     name: str, out: Path, scale: str = "quick", tell: Callable[[int, int], None] | None = None
 ) -> Made:
-    """Compute and draw a figure into `out` as .png, .pdf and .nc; nothing found there is used."""
+    """Compute and draw a figure into `out` as .png, .pdf and .nc.
+
+    Nothing found there is used, but the runs of a figure that takes hours at the paper's scale: those
+    are kept in `out` as they go, and gone on with.
+    """
     began = time.perf_counter()
     module = module_of(name)
     settings = module.SCALES[scale]
-    data = module.compute(settings, tell)
+    if scale == "paper" and hasattr(module, "KEEPS"):
+        data = module.compute(settings, tell, out / f"{name}-runs")
+    else:
+        data = module.compute(settings, tell)
     picture = module.draw(data)
     files = [out / f"{name}{suffix}" for suffix in (".nc", ".pdf", ".png")]
     # No date inside: the same figure is the same file. All three appear together, at the end.

@@ -6,6 +6,7 @@ from engram.transformer._bigrams import shakespeare as shakespeare
 from engram.transformer._config import MATRICES as MATRICES
 from engram.transformer._config import Config as Config
 from engram.transformer._devices import use_devices as use_devices
+from engram.transformer._folder import open_log as open_log
 from engram.transformer._memories import Memory as Memory
 from engram.transformer._memories import attention_patterns as attention_patterns
 from engram.transformer._memories import causal_margins as causal_margins

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 from engram._checks import InputError
 from engram.transformer._config import MAX_TOKENS
@@ -25,7 +25,7 @@ class Bigrams:
     """
 
     tokens: tuple[str, ...]
-    counts: Int[np.ndarray, "N N"]
+    counts: Integer[np.ndarray, "N N"]
 
     @property
     def unigram(self) -> Float[np.ndarray, " N"]:
@@ -38,7 +38,7 @@ class Bigrams:
         totals = self.counts.sum(axis=1, keepdims=True)
         return np.where(totals > 0, self.counts / np.maximum(totals, 1), self.unigram)
 
-    def most_frequent(self, num: int) -> Int[np.ndarray, " num"]:
+    def most_frequent(self, num: int) -> Integer[np.ndarray, " num"]:
         """The `num` most frequent tokens, most frequent first; ties to the lower index."""
         return np.argsort(-self.counts.sum(axis=1), kind="stable")[:num]
 

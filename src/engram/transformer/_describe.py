@@ -43,8 +43,9 @@ def _one(dynamics: Any) -> dict[str, Any]:
     else:
         table = {"kind": _KINDS[type(dynamics)], "learning_rate": _rate(dynamics.learning_rate)}
     table["steps"] = int(dynamics.num_steps)
-    if getattr(dynamics, "batch_size", None) is not None:
-        table["batch_size"] = int(dynamics.batch_size)
+    batch_size: Any = getattr(dynamics, "batch_size", None)
+    if batch_size is not None:
+        table["batch_size"] = int(batch_size)
     return table
 
 

@@ -36,8 +36,8 @@ def use_devices(num: int | None = None, cluster: dict[str, Any] | None = None) -
             jax.distributed.initialize(**cluster)
         except (ValueError, RuntimeError) as error:
             raise InputError(
-                f"the processes did not find one another ({error}). Give --coordinator HOST:PORT, --processes "
-                "and --process."
+                f"the processes did not find one another ({error}). Give --coordinator HOST:PORT, "
+                "--processes and --process."
             ) from None
     return jax.process_index() == 0
 

@@ -45,13 +45,15 @@ class Folder:
             ) from None
         old = {name: old.get(name) for name in tables}
         changes = _changes(old, json.loads(json.dumps(tables)))
-        steps = (old.get("dynamics", {}).get("steps", 0), tables["dynamics"].get("steps", 0))
+        steps = ((old.get("dynamics") or {}).get("steps", 0), tables["dynamics"].get("steps", 0))
         if steps[1] > steps[0]:
             changes = [line for line in changes if not line.startswith("dynamics.steps")]
         if changes:
             raise InputError(
                 f"{self.path} holds another training; it is continued with its own settings only, or "
-                "with more steps. Changed:\n  " + "\n  ".join(changes) + "\nName another folder, or "
+                "with more steps. Changed:\n  "
+                + "\n  ".join(changes)
+                + "\nName another folder, or "
                 "take the old settings."
             )
 
@@ -123,7 +125,7 @@ class Folder:
 
     def write_checkpoint(self, step: int, leaves: list[Any], tail: dict[str, np.ndarray]) -> None:
         """Keep what a run needs to go on from `step`, and drop the oldest."""
-        arrays = {f"leaf_{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+        arrays: Any = {f"leaf_{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
         arrays |= {f"tail_{name}": values for name, values in tail.items()}
         with written_whole(self.path / f"checkpoint-{step:08d}.npz") as partial:
             np.savez(partial, **arrays)
@@ -143,23 +145,33 @@ class Folder:
         clear_leftovers(self.path, [path.stem for path in self._checkpoints()])
         for path in reversed(self._checkpoints()):
             try:
-                with np.load(path, allow_pickle=False) as file:
+                with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                     num = sum(name.startswith("leaf_") for name in file.files)
                     leaves = [file[f"leaf_{k}"] for k in range(num)]
                     tail = {n[5:]: file[n] for n in file.files if n.startswith("tail_")}
                     return int(path.stem.split("-")[1]), leaves, tail
-            except Exception:  # noqa: S112  damaged: the one before it will do
+            except Exception:  # damaged: the one before it will do
                 continue
         return None
+
+
+def open_log(path: str | Path) -> xr.Dataset:
+    """The log of a training, from its folder or its log.zarr, also while it is being written."""
+    path = Path(path)
+    path = path if path.name == "log.zarr" else path / "log.zarr"
+    if not path.is_dir():
+        raise InputError(f"{path} is not there. Make it with `engram train --out {path.parent}`.")
+    try:
+        return xr.open_zarr(path, consolidated=False, chunks=None).load()
+    except Exception as error:  # zarr tells damage in many ways
+        raise InputError(f"{path} cannot be read ({type(error).__name__}). Train again.") from None
 
 
 def _changes(old: Any, new: Any, place: str = "") -> list[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         keys = dict.fromkeys([*old, *new])
         below = lambda key: f"{place}.{key}" if place else str(key)
-        return [
-            line for key in keys for line in _changes(old.get(key), new.get(key), below(key))
-        ]
+        return [line for key in keys for line in _changes(old.get(key), new.get(key), below(key))]
     return [] if old == new else [f"{place}: {_said(old)} in the folder, {_said(new)} now"]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 
@@ -27,25 +28,25 @@ class Probes:
     """The margins of the three matrices, computed as for any other memory."""
 
     def __init__(self, model: Model, sequences: Sequences):
-        self._memories = memories(model, sequences.triggers)
-        self._known: dict[str, tuple[Any, np.ndarray]] = {}
+        with jax.enable_x64(True):
+            self._memories = jax.device_put(memories(model, sequences.triggers))
 
     def margins(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         """Margins of all memories when the matrices of `state` are in place."""
-        return {name: self._one(name, state.get(name.split("_")[0])) for name in _MARGINS}
+        weights = {}
+        for name, known in self._memories.items():
+            W = state.get(name.split("_")[0])
+            W = known.W if W is None else np.asarray(W, np.float64)
+            weights[name] = W.T if name != "wo2" and W is not known.W else W
+        with jax.enable_x64(True):
+            problems = {name: known.problem for name, known in self._memories.items()}
+            return jax.tree.map(np.asarray, _margins(problems, weights))
 
-    def _one(self, name: str, W: Any) -> np.ndarray:
-        if W is None and name in self._known:  # frozen, and looked at before
-            return self._known[name][1]
-        problem, stored = self._memories["wk1" if name == "wk1_causal" else name]
-        if W is not None:
-            W = np.asarray(W, np.float64)
-            stored = W if name == "wo2" else W.T
-        found = causal_margins if name == "wk1_causal" else memory.margins
-        margins = np.asarray(found(problem, stored))
-        if W is None:
-            self._known[name] = (None, margins)
-        return margins
+
+@jax.jit
+def _margins(problems: dict[str, Any], weights: dict[str, Any]) -> dict[str, Any]:
+    found = {name: memory.margins(problems[name], weights[name]) for name in problems}
+    return found | {"wk1_causal": causal_margins(problems["wk1"], weights["wk1"])}
 
 
 def entry_of(sums: Sums, probes: Probes, state: dict[str, Any]) -> dict[str, Any]:

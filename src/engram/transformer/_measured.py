@@ -46,7 +46,9 @@ class Measured(AbstractSystem):
         if law is not None or self.seen.get("state") is not state:
             weights = None if law is None else np.asarray(law)
             plain = jax.tree.map(np.asarray, state)
-            self.know(None if law is not None else state, self.passes.measure(plain, weights, self.tell))
+            self.know(
+                None if law is not None else state, self.passes.measure(plain, weights, self.tell)
+            )
         return self.sums.grads
 
     def loss(self, state: PyTree, law: Array | None = None) -> Any:

@@ -27,12 +27,13 @@ def memories(model: Model, triggers: Any) -> dict[str, Memory]:
     r"""W_O^2, W_K^2 and W_K^1 as associative memories, with uniform frequencies.
 
     - `wo2` maps what is read, $\phi_o(e_i) = W_V^2 e_i$, to the token's own output embedding $u_i$.
-    - `wk2` maps a query $e_q$, for each trigger $q$, to the key $\phi_k(e_q) = W_O^1 W_V^1 e_q$, among the
-      triggers' keys; `wk2_all` among those of all tokens.
+    - `wk2` maps a query $e_q$, for each trigger $q$, to the key $\phi_k(e_q) = W_O^1 W_V^1 e_q$, among
+      the triggers' keys; `wk2_all` among those of all tokens.
     - `wk1` maps a position $p_t$ to the one before, $p_{t-1}$, among all positions; `causal_margins`
       looks only at those that attention can see.
 
-    Attention is a softmax over keys, so keys are the classes: $\langle q, W_K k \rangle = \langle k, W_K^\top q \rangle$.
+    Attention is a softmax over keys, so keys are the classes:
+    $\langle q, W_K k \rangle = \langle k, W_K^\top q \rangle$.
 
     Args:
         model: The transformer.
@@ -65,17 +66,16 @@ def _each_once(triggers: Any) -> np.ndarray:
 
 
 @in_input_precision
-def causal_margins(
-    problem: Problem, W: Weights, *, itself: bool = True
-) -> Float[Array, " T1"]:
+def causal_margins(problem: Problem, W: Weights, *, itself: bool = True) -> Float[Array, " T1"]:
     """Margins of W_K^1 among the keys that a query can see: positions before it, and itself.
 
     Without itself, position 1 sees one key alone: its margin is infinite.
     """
     gaps = memory.class_margins(problem, W)
     T = problem.num_outputs
-    seen = jnp.arange(T) < jnp.arange(1, T)[:, None] + itself
-    others = seen & (jnp.arange(T) != jnp.asarray(problem.labels)[:, None])
+    places = jnp.arange(T)[None]
+    seen = places < jnp.arange(1, T)[:, None] + itself
+    others = seen & (places != jnp.asarray(problem.labels)[:, None])
     return jnp.where(others, gaps, jnp.inf).min(axis=1)
 
 

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 from engram._types import Array
 from engram.transformer._config import Config
@@ -44,7 +44,7 @@ class Model(eqx.Module):
         """Width d."""
         return self.W_E.shape[1]
 
-    def __getitem__(self, name: str) -> Float[Array, "d d"]:
+    def __getitem__(self, name: str) -> Any:
         """A matrix by its short name: wo2, wk2, wk1, and so on."""
         return getattr(_layer(self, name), _field(name))
 
@@ -93,7 +93,7 @@ def attend(
 
 
 def read(
-    model: Model, tokens: Int[Array, " T"]
+    model: Model, tokens: Integer[Array, " T"]
 ) -> tuple[Float[Array, "T N"], tuple[Float[Array, "T T"], Float[Array, "T T"]]]:
     """Logits at each position of one sequence, and both layers' attention patterns."""
     h = jnp.asarray(model.W_E)[tokens] + model.W_P[: len(tokens)]

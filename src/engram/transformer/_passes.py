@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 from engram._types import Array
 from engram.transformer._devices import AXIS, gather, make_mesh, spread
@@ -42,15 +42,15 @@ class Data(eqx.Module):
         sizes: Numbers of positions for which code is compiled; each sequence takes the next larger.
     """
 
-    tokens: Int[Array, "S T"]
-    positions: Int[Array, "S Q"]
-    targets: Int[Array, "S Q"]
-    counts: Int[Array, " S"]
+    tokens: Integer[Array, "S T"]
+    positions: Integer[Array, "S Q"]
+    targets: Integer[Array, "S Q"]
+    counts: Integer[Array, " S"]
     sizes: tuple[int, ...] = eqx.field(static=True)
 
 
-def pack(sequences: Sequences) -> Data:
-    """Find where the loss looks."""
+def pack(sequences: Sequences, levels: tuple[float, ...] = (0.3, 0.6, 0.9, 1.0)) -> Data:
+    """Find where the loss looks; one size is compiled for each of these quantiles of the counts."""
     in_loss, T = sequences.in_loss, sequences.length
     counts = in_loss.sum(axis=1).astype(np.int32)
     most = max(int(counts.max()), 1)
@@ -58,16 +58,16 @@ def pack(sequences: Sequences) -> Data:
     inside = np.arange(most) < counts[:, None]
     positions = np.where(inside, first, 0)
     targets = np.take_along_axis(sequences.targets, positions.astype(int), axis=1)
-    levels = np.quantile(counts, [0.3, 0.6, 0.9, 1.0])
-    sizes = sorted({min(8 * int(np.ceil(max(level, 1) / 8)), T, most) for level in levels})
+    ends = np.quantile(counts, levels)
+    sizes = sorted({min(8 * int(np.ceil(max(end, 1) / 8)), T, most) for end in ends})
     return Data(sequences.inputs, positions, targets, counts, tuple(sizes))
 
 
 class Share(NamedTuple):
     """Which sequences each device takes, batch by batch, and how much each counts."""
 
-    rows: Int[np.ndarray, "D C B"]
-    weights: Float[np.ndarray, "D C B"]
+    rows: Integer[Array, "*D C B"]
+    weights: Float[Array, "*D C B"]
 
 
 def share_out(
@@ -91,7 +91,7 @@ def share_out(
 
 
 def _batch(data: Data, rows: Array, weights: Array, size: int) -> Batch:
-    inside = jnp.arange(size) < data.counts[rows][:, None]
+    inside = jnp.arange(size)[None] < jnp.asarray(data.counts)[rows][:, None]
     return Batch(
         jnp.asarray(data.tokens)[rows].astype(int),
         jnp.asarray(data.positions)[rows, :size].astype(int),
@@ -100,9 +100,7 @@ def _batch(data: Data, rows: Array, weights: Array, size: int) -> Batch:
     )
 
 
-def scan_sums(
-    model: Model, data: Data, share: Any, streams: Any, trained: tuple[str, ...]
-) -> Sums:
+def scan_sums(model: Model, data: Data, share: Any, streams: Any, trained: tuple[str, ...]) -> Sums:
     """Sums over batch after batch: one device's part of a pass."""
     tables = make_tables(model)
     nothing = no_sums(model, trained)
@@ -117,7 +115,7 @@ def scan_sums(
 
     def add(sums: Sums, part: Any):
         rows, weights, stream = part
-        most = jnp.where(weights != 0, data.counts[rows], 0).max()
+        most = jnp.where(weights != 0, jnp.asarray(data.counts)[rows], 0).max()
         which = jnp.where(most > 0, 1 + jnp.searchsorted(jnp.asarray(data.sizes), most), 0)
         found = jax.lax.switch(which, branches, rows, weights, stream)
         return jax.tree.map(jnp.add, sums, found), None
@@ -140,8 +138,8 @@ def _piece(
         check_vma=False,
     )
     def on_device(model: Model, data: Data, share: Share, streams: Any) -> Sums:
-        mine = jax.tree.map(lambda array: array[0], (share, streams))
-        return jax.lax.psum(scan_sums(model, data, *mine, trained), AXIS)
+        share, streams = jax.tree.map(lambda array: array[0], (share, streams))
+        return jax.lax.psum(scan_sums(model, data, share, streams, trained), AXIS)
 
     return jax.tree.map(jnp.add, so_far, on_device(model, data, share, streams))
 
@@ -206,7 +204,7 @@ class Passes:
 
     def _share(self, rows: np.ndarray, weights: np.ndarray) -> list[Share]:
         devices = self.mesh.devices.size
-        shares = share_out(self.counts.counts, rows, weights, devices, self.size)
+        shares = share_out(np.asarray(self.counts.counts), rows, weights, devices, self.size)
         return [Share(share.rows, share.weights.astype(self.dtype)) for share in shares]
 
     def measure(

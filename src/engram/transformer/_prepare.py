@@ -61,7 +61,7 @@ def fingerprint(model: Model, sequences: Sequences) -> str:
     found = hashlib.sha256()
     names = ("wk1", "wv1", "wo1", "wk2", "wv2", "wo2")
     for array in (model.W_E, model.W_P, model.W_U, *(model[name] for name in names)):
-        found.update(np.ascontiguousarray(array))
-    found.update(np.ascontiguousarray(sequences.tokens))
-    found.update(np.ascontiguousarray(sequences.occurrences.astype(np.uint16)))
+        found.update(np.asarray(array).tobytes())
+    found.update(sequences.tokens.tobytes())
+    found.update(sequences.occurrences.astype(np.uint16).tobytes())
     return found.hexdigest()

@@ -1,7 +1,7 @@
 r"""W_O^2 alone: with all else frozen, attention's reading is a fixed feature of each position.
 
-The logits are $\langle u_y, h_t \rangle + \langle u_y, W_O^2 W_V^2 c_t \rangle$, affine in $W_O^2$: softmax regression,
-convex, on features $c_t$ that are computed once.
+The logits are $\langle u_y, h_t \rangle + \langle u_y, W_O^2 W_V^2 c_t \rangle$, affine in $W_O^2$: softmax
+regression, convex, on features $c_t$ that are computed once.
 """
 
 import functools
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 from engram._types import Array
 from engram.transformer._devices import AXIS, gather, spread
@@ -29,7 +29,7 @@ class Rows(NamedTuple):
 
     read: Float[Array, "D K d R"]
     base: Float[Array, "D K N R"]
-    targets: Int[Array, "D K R"]
+    targets: Integer[Array, "D K R"]
     weights: Float[Array, "D K R"]
 
 
@@ -134,6 +134,8 @@ class Regression:
         """As `Passes.measure`, for a stack of matrices: each result has a leading axis."""
         U, V = self._U, self._V
         UO = (U @ np.asarray(state["wo2"], np.float64) @ V).astype(self._dtype)
-        loss, hits, grads = gather(_pass(self._rows, spread(UO, self._mesh, shared=False), mesh=self._mesh))
+        loss, hits, grads = gather(
+            _pass(self._rows, spread(UO, self._mesh, shared=False), mesh=self._mesh)
+        )
         grad = U.T @ (grads.astype(np.float64) / self._total) @ V.T
         return Sums(loss / self._total, hits / self._total, {"wo2": grad.astype(self._dtype)})

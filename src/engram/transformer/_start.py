@@ -41,7 +41,7 @@ def read_weights(path: str | Path, *, dtype: str, scale_scores: bool) -> Model:
     cast = lambda name: np.ascontiguousarray(arrays[name], dtype)
     layers = [Layer(*(cast(f"{kind}{k}") for kind in ("wk", "wv", "wo"))) for k in (1, 2)]
     scale = d**-0.5 if scale_scores else 1.0
-    return Model(*map(cast, _EMBEDDINGS), *layers, score_scale=scale)
+    return Model(cast("tok_embeddings"), cast("pe"), cast("output"), *layers, score_scale=scale)
 
 
 def read_sequences(path: str | Path, num_tokens: int | None = None) -> Sequences | None:
@@ -65,9 +65,8 @@ def read_sequences(path: str | Path, num_tokens: int | None = None) -> Sequences
     triggers = np.broadcast_to(triggers, (len(tokens), triggers.shape[-1])).astype(int)
     tokens = tokens.astype(np.uint8)
     with _opened(path) as file:
-        counted = file["outs"] if "outs" in file else None
-    if counted is None:
-        counted = count_occurrences(tokens, triggers)
+        has_counts = "outs" in file
+    counted = _read(path, ("outs",))["outs"] if has_counts else count_occurrences(tokens, triggers)
     if counted.shape != tokens.shape:
         raise InputError(
             f"`outs` in {path} must have the shape of seq, {tokens.shape}, got {counted.shape}."
@@ -77,19 +76,14 @@ def read_sequences(path: str | Path, num_tokens: int | None = None) -> Sequences
 
 def write_start(path: Path, model: Model, sequences: Sequences) -> None:
     """Write a model and its sequences, whole or not at all."""
-    arrays: dict[str, Any] = {name: getattr(model, field) for name, field in _EMBEDDINGS.items()}
+    arrays: Any = {name: getattr(model, field) for name, field in _EMBEDDINGS.items()}
     arrays |= {name: model[name] for name in _MATRICES}
     triggers = sequences.triggers
     if (triggers == triggers[0]).all():
         triggers = triggers[0]
+    arrays |= {"seq": sequences.tokens, "outs": sequences.occurrences, "triggers": triggers}
     with written_whole(path) as partial:
-        np.savez_compressed(
-            partial,
-            seq=sequences.tokens,
-            outs=sequences.occurrences,
-            triggers=triggers,
-            **{name: np.asarray(array) for name, array in arrays.items()},
-        )
+        np.savez_compressed(partial, **arrays)
 
 
 def _opened(path: str | Path) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 from engram._types import Array
 from engram.transformer._model import Model
@@ -28,9 +28,9 @@ _LEAST_ERROR = {"float32": 1e-20, "float64": 1e-150}
 class Batch(NamedTuple):
     """A few sequences and where their loss looks."""
 
-    tokens: Int[Array, "B T"]
-    positions: Int[Array, "B Q"]
-    targets: Int[Array, "B Q"]
+    tokens: Integer[Array, "B T"]
+    positions: Integer[Array, "B Q"]
+    targets: Integer[Array, "B Q"]
     weights: Float[Array, "B Q"]  # zero beyond the positions that a sequence has
 
 
@@ -63,11 +63,11 @@ class Tables(NamedTuple):
     positions: tuple[Any, Any, Any]
     readout: Float[Array, "N d"]
 
-    def look_up(self, tokens: Int[Array, "B T"]) -> list[Float[Array, "B T d"]]:
+    def look_up(self, tokens: Integer[Array, "B T"]) -> list[Float[Array, "B T d"]]:
         """Inputs, keys and values of sequences."""
         T = tokens.shape[1]
         pairs = zip(self.tokens, self.positions, strict=True)
-        return [of_token[tokens] + of_position[:T] for of_token, of_position in pairs]
+        return [of_token[tokens] + of_position[None, :T] for of_token, of_position in pairs]
 
 
 def make_tables(model: Model) -> Tables:
@@ -113,14 +113,14 @@ def _blocks(T: int) -> list[tuple[slice, slice]]:
     return [(slice(k, min(k + _BLOCK, T)), slice(0, min(k + _BLOCK, T))) for k in starts]
 
 
-def first_layer(tables: Tables, tokens: Int[Array, "B T"]) -> _First:
+def first_layer(tables: Tables, tokens: Integer[Array, "B T"]) -> _First:
     """Attention of the first layer over whole sequences, block by block."""
     start, keys, values = tables.look_up(tokens)
     places = jnp.arange(tokens.shape[1])
     raised, totals, added = [], [], []
     for queries, seen in _blocks(tokens.shape[1]):
         scores = jnp.einsum("btd,bsd->bts", start[:, queries], keys[:, seen])
-        a, total = _raise(scores, places[seen] <= places[queries, None])
+        a, total = _raise(scores, places[None, None, seen] <= places[None, queries, None])
         raised.append(a)
         totals.append(total)
         added.append(jnp.einsum("bts,bsd->btd", a, values[:, seen]) / total)
@@ -129,7 +129,7 @@ def first_layer(tables: Tables, tokens: Int[Array, "B T"]) -> _First:
 
 
 def _first_grad(
-    first: _First, above: Float[Array, "B T d"], tokens: Int[Array, "B T"], num_tokens: int
+    first: _First, above: Float[Array, "B T d"], tokens: Integer[Array, "B T"], num_tokens: int
 ) -> tuple[Float[Array, "N d"], Float[Array, "T d"]]:
     """The gradient in W_K^1 over tokens and positions, given that in the stream after the first layer.
 
@@ -144,43 +144,44 @@ def _first_grad(
         moved.append(jnp.einsum("bts,bsd->btd", push, first.start[:, seen]))
     moves = jnp.concatenate(moved, axis=1)
     # A product with ones and zeros: quicker than adding row by row where a token has come.
-    is_token = (jnp.arange(num_tokens)[:, None] == tokens.reshape(-1)).astype(moves.dtype)
+    is_token = (jnp.arange(num_tokens)[:, None] == tokens.reshape(1, -1)).astype(moves.dtype)
     return is_token @ moves.reshape(-1, moves.shape[-1]), moves.sum(axis=0)
 
 
 def features(
-    model: Model, stream: Float[Array, "B T d"], positions: Int[Array, "B Q"]
+    model: Model, stream: Float[Array, "B T d"], positions: Integer[Array, "B Q"]
 ) -> tuple[Any, Any, Any, Any, Any]:
     """The second layer where the loss looks: the stream there, W_K^2's queries, attention, what it reads."""
     here = jnp.take_along_axis(stream, positions[..., None], axis=1)
     queries = model.score_scale * here @ model.layer2.W_K
     scores = jnp.einsum("bqd,bsd->bqs", queries, stream)
-    raised, total = _raise(scores, jnp.arange(stream.shape[1]) <= positions[..., None])
+    places = jnp.arange(stream.shape[1])[None, None]
+    raised, total = _raise(scores, places <= positions[..., None])
     read = jnp.einsum("bqs,bsd->bqd", raised, stream) / total
     return here, queries, raised, total, read
 
 
 def errors_of(
-    logits: Float[Array, "N *R"], targets: Int[Array, "*R"], weights: Float[Array, "*R"]
+    logits: Float[Array, "N ..."], targets: Integer[Array, "..."], weights: Float[Array, "..."]
 ) -> tuple[Any, Any, Any]:
     """Losses, hits, and the gradient in the logits, exact also where the target is all but certain.
 
     Classes come first: sums over them then run over many positions at once.
     """
     classes = jnp.arange(len(logits)).reshape(-1, *[1] * targets.ndim)
-    is_target = classes == targets
+    is_target = classes == targets[None]
     wrong = jnp.where(is_target, -jnp.inf, logits)
     largest = wrong.max(axis=0)
-    raised = jnp.exp(wrong - largest)
+    raised = jnp.exp(wrong - largest[None])
     total = raised.sum(axis=0)
     score = jnp.where(is_target, logits, 0.0).sum(axis=0)
     gap = largest + jnp.log(total) - score
     losses = jax.nn.softplus(gap) * weights
     error = jax.nn.sigmoid(gap)
     error = jnp.where(error > _LEAST_ERROR[error.dtype.name], error, 0.0) * weights
-    before = jnp.where(classes < targets, logits, -jnp.inf).max(axis=0)
+    before = jnp.where(classes < targets[None], logits, -jnp.inf).max(axis=0)
     hits = ((score >= largest) & (score > before)) * weights  # ties go to the lowest index
-    return losses, hits, jnp.where(is_target, -error, error / total * raised)
+    return losses, hits, jnp.where(is_target, -error[None], (error / total)[None] * raised)
 
 
 def sums_from_stream(
@@ -211,7 +212,9 @@ def sums_from_stream(
     on_here = jnp.einsum("nbq,nd->bqd", push, U) + model.score_scale * moved @ W_K.T
     weights = jnp.concatenate([raised, on_scores], axis=1)
     pushes = jnp.concatenate([on_read, queries], axis=1)
-    above = jnp.einsum("bqd,bqs->bds", pushes, weights).swapaxes(1, 2)  # quicker than to bsd at once
+    above = jnp.einsum("bqd,bqs->bds", pushes, weights).swapaxes(
+        1, 2
+    )  # quicker than to bsd at once
     rows = jnp.arange(len(stream))[:, None]
     return sums, above.at[rows, batch.positions].add(on_here)
 

@@ -42,7 +42,9 @@ class TransformerSystem(AbstractSystem):
 
     def __init__(self, model: Model, sequences: Sequences, matrices: tuple[str, ...]):
         S = len(sequences.tokens)
-        self.model, self.data, self.matrices = model, pack(sequences), tuple(matrices)
+        # One size alone: a dynamics may compile the gradient several times over.
+        self.data = pack(sequences, levels=(1.0,))
+        self.model, self.matrices = model, tuple(matrices)
         self.law = jnp.full(S, 1 / S, jnp.asarray(model.W_E).dtype)
         self.num_positions = int(sequences.in_loss.sum())
 

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Integer
 
 from engram._checks import InputError
 from engram.transformer._bigrams import Bigrams, count_bigrams, shakespeare
@@ -23,18 +23,18 @@ class Sequences(NamedTuple):
         num_tokens: Size N of the vocabulary.
     """
 
-    tokens: Int[np.ndarray, "S T1"]
-    occurrences: Int[np.ndarray, "S T1"]
-    triggers: Int[np.ndarray, "S K"]
+    tokens: Integer[np.ndarray, "S T1"]
+    occurrences: Integer[np.ndarray, "S T1"]
+    triggers: Integer[np.ndarray, "S K"]
     num_tokens: int
 
     @property
-    def inputs(self) -> Int[np.ndarray, "S T"]:
+    def inputs(self) -> Integer[np.ndarray, "S T"]:
         """What is read."""
         return self.tokens[:, :-1]
 
     @property
-    def targets(self) -> Int[np.ndarray, "S T"]:
+    def targets(self) -> Integer[np.ndarray, "S T"]:
         """What comes next."""
         return self.tokens[:, 1:]
 
@@ -76,7 +76,7 @@ def bigram_task(config: Config, *, seed: Any = None) -> Sequences:
     return Sequences(tokens, count_occurrences(tokens, triggers), triggers, len(law.tokens))
 
 
-def count_occurrences(tokens: np.ndarray, triggers: np.ndarray) -> Int[np.ndarray, "S T1"]:
+def count_occurrences(tokens: np.ndarray, triggers: np.ndarray) -> Integer[np.ndarray, "S T1"]:
     """How often each trigger has come so far; zero at other tokens."""
     found = np.zeros(tokens.shape, np.uint16)
     for trigger in triggers.T:
@@ -108,7 +108,7 @@ def _draw(rng: np.random.Generator, config: Config, law: Bigrams, S: int):
     return np.ascontiguousarray(tokens.T), triggers
 
 
-def _draw_triggers(rng, config: Config, law: Bigrams, S: int) -> Int[np.ndarray, "S K"]:
+def _draw_triggers(rng, config: Config, law: Bigrams, S: int) -> Integer[np.ndarray, "S K"]:
     K = config.num_triggers
     if config.triggers == "frequent":
         return np.tile(law.most_frequent(K), (S, 1))

@@ -105,7 +105,9 @@ def _check(runs: list[Any]) -> None:
 class _Job:
     """One training: where it is, and how it goes on."""
 
-    def __init__(self, config: Config, runs: list[Any], start: Any, data: Any, folder: Any):
+    def __init__(
+        self, config: Config, runs: list[Any], start: Any, data: Any, folder: Folder | None
+    ):
         self.config, self.runs, self.folder = config, runs, folder
         self.steps = int(runs[0].num_steps)
         self.index = 0
@@ -114,22 +116,18 @@ class _Job:
         self.is_whole = False
         self.resumed = folder is not None and folder.is_begun
         tables = {"transformer": dataclasses.asdict(config), "dynamics": describe(runs)}
-        if self.resumed:
+        if folder is not None and self.resumed:
             folder.check(tables)
-        self.model, self.sequences = prepare(config, start, data) if self._is_new(start, data) else (
-            prepare(dataclasses.replace(config, zero_start=False), folder.path / "start.npz")
-        )  # fmt: skip
+            if start is None and data is None:
+                start = folder.path / "start.npz"
+        self.model, self.sequences = prepare(config, start, data)
         self.tables = tables | {"start": {"sha256": fingerprint(self.model, self.sequences)}}
-        if self.resumed:
+        if folder is not None and self.resumed:
             folder.check(self.tables)
-        rates = [table.get("learning_rate") for table in map(lambda run: describe([run]), runs)]
+        rates = [describe([run]).get("learning_rate") for run in runs]
         rates = [rate if isinstance(rate, float) else np.nan for rate in rates]
         batch = getattr(runs[0], "batch_size", None)
         self.log = Log(config, self.model, self.sequences, rates, self.steps, batch_size=batch)
-
-    def _is_new(self, start: Any, data: Any) -> bool:
-        """Whether weights and sequences come from the settings, not from the folder."""
-        return not self.resumed or start is not None or data is not None
 
     def begin(self) -> None:
         """Take up what the folder holds, or make it."""
@@ -143,7 +141,7 @@ class _Job:
         if self.folder is None:
             return
         if self.resumed:
-            self._take_up()
+            self._take_up(self.folder)
         wait_for_all("read")
         if jax.process_index() == 0:
             if self.resumed:
@@ -151,18 +149,20 @@ class _Job:
             else:
                 self.folder.begin(self.tables, self.model, self.sequences, self._dataset())
 
-    def _take_up(self) -> None:
-        found = self.folder.newest()
+    def _take_up(self, folder: Folder) -> None:
+        found = folder.newest()
         if found is None:
             return
         self.index, leaves, tail = found
         structure = jax.tree.structure(self.inners)
         *leaves, self.ended = leaves
         self.inners = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
-        self.log.put(0, self.folder.entries(self.index))
-        self.log.put(self.folder.chunk_start(self.index), tail)
+        self.log.put(0, folder.entries(self.index))
+        self.log.put(folder.chunk_start(self.index), tail)
         known = self.log.values["loss"][min(self.index, self.steps)]
-        self.is_whole = self.index == self.steps and not np.isnan(known[self.ended == _GOES_ON]).any()
+        self.is_whole = (
+            self.index == self.steps and not np.isnan(known[self.ended == _GOES_ON]).any()
+        )
         self.saved = self.index
 
     def _hear(self) -> None:

@@ -1,0 +1,50 @@
+"""What figures of trainings share: spikes, reversals, and margins of a few tokens."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from engram import plotting
+
+# From first to last: dark to light (of "magma"), so that no token looks like a learning rate.
+FIVE = ["#000004", "#51127C", "#B73779", "#FC8961", "#E8C547"]
+SPIKE = 1.1  # a loss this many times above its running minimum
+
+
+def five_of(values: Any) -> np.ndarray:
+    """Five of them, evenly spread."""
+    return np.asarray(values)[np.linspace(0, len(values) - 1, 7)[1:-1].round().astype(int)]
+
+
+def num_spikes(loss: Any) -> int:
+    """How often the loss leaves 1.1 times its running minimum upwards."""
+    loss = np.asarray(loss, float)
+    loss = loss[np.isfinite(loss)]
+    above = loss > SPIKE * np.minimum.accumulate(loss)
+    return int((above[1:] & ~above[:-1]).sum())
+
+
+def backwards(margins: Any) -> float:
+    """How much margins go to and fro: of all their movement, the share that goes down."""
+    moves = np.diff(np.asarray(margins, float), axis=0)
+    moves = moves[np.isfinite(moves).all(axis=1)]
+    return float(-moves[moves < 0].sum() / max(np.abs(moves).sum(), 1e-300))
+
+
+def draw_losses(axes: Axes, steps: Any, losses: dict[float, Any]) -> None:
+    """Losses by learning rate, on a logarithmic axis."""
+    for rate, loss in losses.items():
+        colour = plotting.rate_style(rate)["color"]
+        axes.plot(steps, loss, color=colour, lw=1.0, label=rf"$\eta = {rate:g}$")
+    axes.set_yscale("log")
+    plotting.log_ticks(axes.yaxis)
+
+
+def draw_margins(axes: Axes, steps: Any, margins: Any, labels: Any, style: str = "-") -> None:
+    """Margins of a few tokens; above the grey line they are recalled."""
+    axes.axhline(0, color="0.6", lw=0.8, zorder=0)
+    for k, label in enumerate(labels):
+        axes.plot(
+            steps, np.asarray(margins)[:, k], color=FIVE[k % 5], lw=0.9, ls=style, label=str(label)
+        )

@@ -1,0 +1,77 @@
+"""Trainings in real processes: killed and gone on with, and shared by two that talk over loopback."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import xarray as xr
+
+SIZES = ["--dim", "8", "--sequences", "8", "--length", "40", "--dtype", "float64", "--devices", "1"]
+
+
+def command(out, *options):
+    return [sys.executable, "-m", "engram", "train", *SIZES, "--out", str(out), *options]
+
+
+def log_of(folder):
+    return xr.open_zarr(folder / "log.zarr", consolidated=False).load()
+
+
+def test_killed_with_no_warning_it_ends_with_the_same_numbers(tmp_path):
+    options = ["--matrices", "wk2", "-r", "5", "--steps", "3000"]
+    # Checkpoints every moment, so that the kill falls between, or into, any of them.
+    cut, hurry = tmp_path / "cut", ["--checkpoint-seconds", "0.05"]
+    run = subprocess.Popen(command(cut, *options, *hurry), stderr=subprocess.PIPE, text=True)
+    waited = time.monotonic()
+    while len(list(cut.glob("checkpoint-*.npz"))) < 2:
+        assert run.poll() is None, run.stderr.read()
+        assert time.monotonic() - waited < 120
+        time.sleep(0.02)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    reached = max(int(path.stem[-8:]) for path in cut.glob("checkpoint-*.npz"))
+    assert reached < 3000
+    done = subprocess.run(command(cut, *options), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    whole = subprocess.run(
+        command(tmp_path / "whole", *options), capture_output=True, text=True, timeout=300
+    )
+    assert whole.returncode == 0, whole.stderr
+    first, second = log_of(cut), log_of(tmp_path / "whole")
+    assert second.sizes["step"] == 3001
+    for name in second.data_vars:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def test_two_processes_make_the_gradient_of_one(tmp_path):
+    options = ["-r", "5", "--steps", "3"]
+    place = ["--coordinator", f"127.0.0.1:{free_port()}", "--processes", "2", "--process"]
+    pair = [
+        subprocess.Popen(
+            command(tmp_path / "two", *options, *place, str(k)),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for k in (0, 1)
+    ]  # fmt: skip
+    try:
+        said = [process.communicate(timeout=300) for process in pair]
+    finally:
+        for process in pair:
+            process.kill()
+    assert [process.returncode for process in pair] == [0, 0], said
+    alone = subprocess.run(
+        command(tmp_path / "one", *options), capture_output=True, text=True, timeout=300
+    )
+    assert alone.returncode == 0, alone.stderr
+    two, one = log_of(tmp_path / "two"), log_of(tmp_path / "one")
+    for name in one.data_vars:
+        np.testing.assert_allclose(two[name], one[name], rtol=1e-11, atol=1e-12)

@@ -1,0 +1,242 @@
+"""Training: the same path as any dynamics on the pure system, kept through kills and interruptions."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import tiny
+import xarray as xr
+
+import engram
+from engram import dynamics as D
+from engram import transformer as tf
+from engram._checks import InputError
+
+SHARED = Path(__file__).parents[3] / "shared" / "reference" / "transformer"
+
+
+def record(system, dynamics, carry):
+    return dynamics.state_of(carry.inner)
+
+
+@pytest.mark.parametrize(
+    "dynamics",
+    [
+        engram.GradientDescent(5.0, 4),
+        engram.PracticalDescent(D.momentum(1.0), 4, 5),
+    ],
+    ids=["gd", "momentum-batches"],
+)
+def test_training_is_the_dynamics_on_the_pure_system(dynamics):
+    config, model, sequences = tiny.make()
+    made = tf.train(config, dynamics)
+    with jax.enable_x64(True):
+        system = tf.TransformerSystem(model, sequences, config.matrices)
+        path = D.run(
+            system, dynamics, system.start(), at=np.arange(5), record=record, key=jax.random.key(3)
+        )
+        losses = [
+            float(system.loss(jax.tree.map(lambda x, t=t: x[t], path.records))) for t in range(5)
+        ]
+    for name in tiny.ALL:
+        np.testing.assert_allclose(made.model[name], path.records[name][-1], rtol=0, atol=1e-11)
+    if not dynamics.needs_key:
+        np.testing.assert_allclose(made.log.loss, losses, rtol=1e-12)
+    assert made.log.attrs["status"] == "completed"
+
+
+def test_flows_run_on_the_pure_system():
+    """A short flow is the limit of small steps."""
+    config, model, sequences = tiny.make(matrices=("wo2",))
+    with jax.enable_x64(True):
+        system = tf.TransformerSystem(model, sequences, ("wo2",))
+        flow = D.run(
+            system, engram.GradientFlow([0.0, 2.0]), system.start(), at=np.array([0.0, 2.0]),
+            record=lambda state: state,
+        )  # fmt: skip
+    steps = [
+        np.asarray(tf.train(config, engram.GradientDescent(2 / n, n)).model["wo2"])
+        for n in (32, 64)
+    ]
+    limit = np.asarray(flow.records["wo2"][-1])
+    errors = [np.abs(W - limit).max() for W in steps]
+    assert errors[0] / errors[1] == pytest.approx(2, rel=0.1)  # of first order
+    assert errors[1] < 0.02
+
+
+def test_what_is_noted_is_what_it_says(tmp_path):
+    config, model, sequences = tiny.make()
+    made = tf.train(config, engram.GradientDescent(5.0, 2), out=tmp_path / "run")
+    log = made.log
+    loss, grads = tiny.by_autodiff(model, sequences)
+    assert float(log.loss[0]) == pytest.approx(loss, rel=1e-12)
+    for name in tiny.ALL:
+        norm = np.linalg.norm(grads[name])
+        assert float(log[f"grad_norm_{name}"][0]) == pytest.approx(norm, rel=1e-10)
+    for name, found in tf.memories(made.model, sequences.triggers).items():
+        np.testing.assert_allclose(
+            log[f"margins_{name}"][-1], engram.memory.margins(*found), rtol=1e-9
+        )
+    ends = tf.evaluate(made.model, sequences)
+    assert float(log.loss[-1]) == pytest.approx(ends["loss"], rel=1e-12)
+    assert float(log.accuracy[-1]) == pytest.approx(ends["accuracy"], rel=1e-12)
+    stored = xr.open_zarr(tmp_path / "run" / "log.zarr", consolidated=False).load()
+    assert stored.sizes["step"] == 3
+    for name in log.data_vars:
+        np.testing.assert_array_equal(stored[name], log[name])
+
+
+def test_learning_rates_side_by_side():
+    rates = (1.0, 20.0)
+    for matrices in (("wo2",), tiny.ALL):
+        config, *_ = tiny.make(matrices=matrices)
+        both = tf.train(config, [engram.GradientDescent(rate, 3) for rate in rates])
+        assert both.log.loss.dims == ("step", "run")
+        for k, rate in enumerate(rates):
+            alone = tf.train(config, engram.GradientDescent(rate, 3))
+            np.testing.assert_allclose(both.log.loss[:, k], alone.log.loss, rtol=1e-13)
+            np.testing.assert_allclose(both.models[k]["wo2"], alone.model["wo2"], atol=1e-13)
+    with pytest.raises(InputError, match="differ in the learning rate alone, got unlike steps"):
+        tf.train(config, [engram.GradientDescent(1.0, 3), engram.GradientDescent(1.0, 4)])
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_at(step):
+    def progress(done, total):
+        if done >= step:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("matrices", "dynamics"),
+    [
+        (("wo2",), [engram.GradientDescent(rate, 70) for rate in (5.0, 50.0)]),
+        (("wk2",), engram.PracticalDescent(D.adam(0.05), 70, 4)),
+    ],
+    ids=["side-by-side", "adam-batches"],
+)
+def test_interrupted_again_and_again_it_is_the_same_run(tmp_path, matrices, dynamics):
+    config, *_ = tiny.make(matrices=matrices, length=30, sequences=6)
+    whole = tf.train(config, dynamics, out=tmp_path / "whole")
+    for step in (3, 40, 66):
+        with pytest.raises(KeyboardInterrupt):
+            tf.train(config, dynamics, out=tmp_path / "cut", progress=stop_at(step), patience=0.01)
+    damaged = sorted((tmp_path / "cut").glob("checkpoint-*"))[-1]
+    damaged.write_bytes(damaged.read_bytes()[:100])  # the one before it will do
+    parts = tf.train(config, dynamics, out=tmp_path / "cut")
+    for name in whole.log.data_vars:
+        np.testing.assert_array_equal(parts.log[name], whole.log[name])
+    for ours, theirs in zip(parts.models, whole.models, strict=True):
+        for name in matrices:
+            np.testing.assert_array_equal(ours[name], theirs[name])
+    first, second = (
+        xr.open_zarr(tmp_path / n / "log.zarr", consolidated=False).load() for n in ("cut", "whole")
+    )
+    for name in second.data_vars:
+        np.testing.assert_array_equal(first[name], second[name])
+    assert first.attrs["status"] == "completed"
+    assert len(list((tmp_path / "cut").glob("checkpoint-*"))) <= 2
+    # Once more: nothing is left to do, and the answer is the same.
+    again = tf.train(config, dynamics, out=tmp_path / "cut", progress=stop_at(1))
+    np.testing.assert_array_equal(again.log.loss, whole.log.loss)
+
+
+def test_more_steps_go_on_and_other_settings_are_refused(tmp_path):
+    config, *_ = tiny.make(matrices=("wo2",))
+    longer = tf.train(config, engram.GradientDescent(5.0, 9))
+    tf.train(config, engram.GradientDescent(5.0, 4), out=tmp_path / "run")
+    went_on = tf.train(config, engram.GradientDescent(5.0, 9), out=tmp_path / "run")
+    np.testing.assert_array_equal(went_on.log.loss, longer.log.loss)
+    stored = xr.open_zarr(tmp_path / "run" / "log.zarr", consolidated=False).load()
+    np.testing.assert_array_equal(stored.loss, longer.log.loss)
+    for other, dynamics, said in (
+        (
+            config,
+            engram.GradientDescent(6.0, 9),
+            "dynamics.learning_rate: 5.0 in the folder, 6.0 now",
+        ),
+        (config, engram.GradientDescent(5.0, 8), "dynamics.steps: 9 in the folder, 8 now"),
+        (dataclasses.replace(config, seed=4), engram.GradientDescent(5.0, 9), "transformer.seed"),
+    ):
+        with pytest.raises(InputError, match="holds another training") as told:
+            tf.train(other, dynamics, out=tmp_path / "run")
+        assert said in str(told.value)
+
+
+def test_not_finite_is_said_and_stops():
+    config, *_ = tiny.make(dtype="float32", matrices=("wo2", "wk2"))
+    made = tf.train(config, [engram.GradientDescent(rate, 6) for rate in (1.0, 1e30)])
+    at = made.log.attrs["not_finite_at"]
+    assert at[0] == -1
+    assert 0 <= at[1] < 6
+    loss = made.log.loss.values
+    assert np.isfinite(loss[:, 0]).all()
+    assert np.isnan(loss[at[1] + 1 :, 1]).all()
+    assert made.log.attrs["status"] == "completed"
+    alone = tf.train(config, engram.GradientDescent(1e30, 6))
+    assert alone.log.attrs["status"] == "not finite"
+
+
+def test_bad_dynamics_are_named():
+    config = tiny.CONFIG
+    with pytest.raises(InputError, match="`dynamics` must go in steps, got GradientFlow"):
+        tf.train(config, engram.GradientFlow([0.0, 1.0]))
+    with pytest.raises(InputError, match="must not be empty"):
+        tf.train(config, [])
+
+
+def test_a_start_from_a_file(tmp_path):
+    config, model, sequences = tiny.make()
+    tf.write_start(tmp_path / "start.npz", model, sequences)
+    drawn = tf.train(config, engram.GradientDescent(5.0, 2))
+    read = tf.train(
+        tf.Config(dim=999, sequences=1, dtype="float64"),  # both come from the file
+        engram.GradientDescent(5.0, 2), start=tmp_path / "start.npz",
+    )  # fmt: skip
+    np.testing.assert_array_equal(read.log.loss, drawn.log.loss)
+
+
+needs_reference = pytest.mark.skipif(not SHARED.exists(), reason="needs the reference files")
+
+
+@needs_reference
+def test_losses_of_the_reference():
+    """W_O^2 alone, from the reference's weights: to 1e-5 for 50 steps, at rate 200 for ten."""
+    known = json.loads((SHARED / "gd_wo2only_d64_512seq.json").read_text())
+    rates = (20, 50, 100, 200)
+    made = tf.train(
+        tf.Config(matrices=("wo2",)),
+        [engram.GradientDescent(float(rate), 50) for rate in rates],
+        start=SHARED / "init_d64_512seq.npz",
+    )
+    for k, rate in enumerate(rates):
+        run, until = known[str(rate)], 51 if rate < 200 else 11
+        loss = made.log.loss.values[:until, k]
+        np.testing.assert_allclose(loss, run["loss"][:until], rtol=0, atol=1e-5)
+        norms = [next(iter(each.values())) for each in run["grad_norm"][:11]]
+        np.testing.assert_allclose(made.log.grad_norm_wo2.values[:11, k], norms, rtol=2e-5)
+        margins = made.log.margins_wo2.values[:11, k]
+        np.testing.assert_allclose(margins, run["margins"]["wo2"][:11], rtol=0, atol=5e-4)
+    start = known["20"]["margins"]
+    np.testing.assert_allclose(made.log.margins_wk2.values[0, 0], start["wk2"][0], atol=1e-5)
+    np.testing.assert_allclose(made.log.margins_wk1.values[0, 0], start["wk1"][0], atol=1e-4)
+    found = tf.memories(made.model, made.sequences.triggers)["wk1"]
+    strict = tf.causal_margins(*found, itself=False)[1:]
+    np.testing.assert_allclose(strict, start["wk1_causal"][0], atol=1e-4)
+
+
+@needs_reference
+def test_weights_without_sequences():
+    """The wide start has none: they come from the other file."""
+    config = tf.Config(dim=128, matrices=("wo2",))
+    model, sequences = tf.prepare(config, SHARED / "init_d128.npz", SHARED / "init_d64_512seq.npz")
+    assert model.W_E.shape == (65, 128)
+    assert sequences.tokens.shape == (512, 257)
