@@ -22,7 +22,11 @@ SMALL = {
     "fig4": {"num": 100, "draws": 8, "num_tokens": (3, 5), "dims": (2,)},
     "fig5": {"num": 100},
     "fig6": {"draws": 6},
-}
+    "fig7": {
+        "dims": (8,), "alone_dim": 8, "alone_steps": 3, "steps": 3, "sequences": 8, "length": 40,
+        "adam_sequences": 16, "adam_steps": 2, "adam_batch": 4, "shown": 24,
+    },
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,8 @@ def test_every_reference_value_is_reproduced(made, name):
     known = [row for row in rows if row.reference is not None]
     assert len(known) >= 4
     assert [row for row in rows if not row.is_ok] == []
-    assert all(row.tolerance <= 1e-9 * max(1.0, abs(row.reference)) * 30 for row in known)
+    digits = 1e-5 if name == "fig7" else 30e-9  # trained in float32
+    assert all(row.tolerance <= digits * max(1.0, abs(row.reference)) for row in known)
     assert all(module.findings(made(name)))
 
 

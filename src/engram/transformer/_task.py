@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Integer
 
 from engram._checks import InputError
+from engram._types import Array
 from engram.transformer._bigrams import Bigrams, count_bigrams, shakespeare
 from engram.transformer._config import Config
 
@@ -23,23 +24,23 @@ class Sequences(NamedTuple):
         num_tokens: Size N of the vocabulary.
     """
 
-    tokens: Integer[np.ndarray, "S T1"]
-    occurrences: Integer[np.ndarray, "S T1"]
-    triggers: Integer[np.ndarray, "S K"]
+    tokens: Integer[Array, "S T1"]
+    occurrences: Integer[Array, "S T1"]
+    triggers: Integer[Array, "S K"]
     num_tokens: int
 
     @property
-    def inputs(self) -> Integer[np.ndarray, "S T"]:
+    def inputs(self) -> Integer[Array, "S T"]:
         """What is read."""
         return self.tokens[:, :-1]
 
     @property
-    def targets(self) -> Integer[np.ndarray, "S T"]:
+    def targets(self) -> Integer[Array, "S T"]:
         """What comes next."""
         return self.tokens[:, 1:]
 
     @property
-    def in_loss(self) -> Bool[np.ndarray, "S T"]:
+    def in_loss(self) -> Bool[Array, "S T"]:
         """Where the next token can be known from the context: at a trigger that has come before."""
         return self.occurrences[:, :-1] >= 2
 

@@ -85,7 +85,8 @@ def train(
     with jax.enable_x64(config.dtype == "float64"):
         job = _Job(config, runs, start, data, None if out is None else Folder(Path(out)))
         job.begin()
-        return job.run(progress, patience)
+        with np.errstate(over="ignore", invalid="ignore"):  # found in the results, and told
+            return job.run(progress, patience)
 
 
 def _check(runs: list[Any]) -> None:

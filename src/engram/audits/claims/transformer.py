@@ -47,7 +47,7 @@ C49 = Claim(
     why="W_K^1 is written keyᵀW query, W_K^2 queryᵀW key, and the second arg max runs over queries; attention is a softmax over keys. φ in the margin of W_O^2 is φ_o.",
     amendment=Amendment(
         "arg max_j ⟨p_t, W_K^1 p_j⟩ = t − 1 and arg max_i ⟨e_j, W_K^2 φ_k(e_i)⟩ = j, both over keys.",
-        lambda seed: _over(seed, 2), "A lookup that attention gets right need not be right column by column. Checked on memories trained alone; the whole transformer is not part of it yet."),
+        lambda seed: _over(seed, 2), "A lookup that attention gets right need not be right column by column. Checked on memories trained alone; `engram.transformer.memories` looks them up this way in the whole transformer."),
     certificates=lambda: [_lookup_proof()],
 )  # fmt: skip
 
@@ -69,7 +69,7 @@ C50 = Claim(
     "C50", "sub:transformer", "training W_O^2 alone is convex; large rates are faster at the cost of spikes",
     "Training W_O^2 alone is convex; margins grow, larger learning rates are faster with spikes, larger d accelerates.",
     "NOT-TESTABLE", None,
-    why="Observations on one trained transformer. Convexity holds whenever logits are affine in W_O^2.",
+    why="Observations on one trained transformer, whose code and data are not public; Figure 7 of `engram reproduce` reports each as shown or not shown, with numbers. Convexity holds whenever logits are affine in W_O^2, as here.",
 )  # fmt: skip
 
 
