@@ -29,6 +29,12 @@ SMALL = {
 }  # fmt: skip
 
 
+# One figure's tests go to one process, which computes it once.
+each_figure = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in figures.FIGURES]
+)
+
+
 @pytest.fixture(scope="module")
 def made():
     """Each figure's data once, on the authors' own grids and few draws."""
@@ -47,7 +53,7 @@ def made():
     return of
 
 
-@pytest.mark.parametrize("name", figures.FIGURES)
+@each_figure
 def test_every_reference_value_is_reproduced(made, name):
     module = figures.module_of(name)
     rows = module.compare(made(name))
@@ -115,7 +121,7 @@ def test_settings_that_make_no_sense_are_refused(made, tmp_path, settings):
         figures.compute_again(tmp_path / "fig2.nc")
 
 
-@pytest.mark.parametrize("name", figures.FIGURES)
+@each_figure
 def test_the_picture_is_whole(made, name):
     figure = figures.module_of(name).draw(made(name))
     canvas = FigureCanvasAgg(figure)
@@ -132,7 +138,7 @@ def test_the_picture_is_whole(made, name):
     assert len(labelled) >= 2
 
 
-@pytest.mark.parametrize("name", figures.FIGURES)
+@each_figure
 def test_data_says_what_it_is_and_can_be_written(made, name, tmp_path):
     data = made(name)
     path = tmp_path / f"{name}.nc"

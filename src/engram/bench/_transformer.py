@@ -19,6 +19,7 @@ from engram.transformer import (
     Sequences,
     bigram_task,
     make_model,
+    shakespeare,
     use_devices,
 )
 
@@ -70,6 +71,26 @@ def _data(dim: int, num: int) -> tuple[Model, Sequences]:
     config = Config(dim=dim, sequences=num)
     sequences = bigram_task(config)
     return make_model(config, sequences.num_tokens), sequences
+
+
+def _drawing() -> tuple[Side, Side | str]:
+    """Sequences of the task, and the same law token by token."""
+    law, length, num = shakespeare(), 256, 2
+    triggers, rng = set(law.most_frequent(5).tolist()), np.random.default_rng(0)
+    follow = law.transitions
+
+    def token_by_token() -> None:
+        for _ in range(num):
+            outputs = {trigger: int(rng.integers(64)) for trigger in triggers}
+            tokens = [int(rng.choice(64, p=law.unigram))]
+            for _ in range(length):
+                z = tokens[-1]
+                tokens.append(outputs[z] if z in triggers else int(rng.choice(64, p=follow[z])))
+
+    def vectorised() -> None:
+        bigram_task(Config(sequences=4096))
+
+    return Side(vectorised, 4096), Side(token_by_token, num)
 
 
 def _step(dim: int) -> tuple[Side, Side | str]:
@@ -154,6 +175,7 @@ WORKS = [
     for d in (64, 128)
 ]
 WORKS += [
+    Work("sequences", "draw a sequence of 256 of the bigram task", _drawing, repeats=9),
     Work(
         "transformer-wo2",
         "gradient in W_O^2 alone, d = 64, T = 256, float32, per sequence",

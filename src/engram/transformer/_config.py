@@ -7,6 +7,7 @@ from engram._checks import InputError, check_choice, check_count, check_scalar
 
 MATRICES = ("wo2", "wk2", "wk1")
 MAX_TOKENS = 256  # tokens are stored as bytes
+MAX_LENGTH = 65_534  # occurrences are counted in two bytes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,6 +69,8 @@ class Config:
         check_count("dim", self.dim)
         check_count("sequences", self.sequences)
         check_count("length", self.length, least=2)
+        if self.length > MAX_LENGTH:
+            raise InputError(f"`length` must be at most {MAX_LENGTH}, got {self.length}. Use 256.")
         check_count("num_triggers", self.num_triggers)
         check_count("seed", self.seed, least=0)
         if self.vocabulary is not None:

@@ -54,10 +54,10 @@ def pack(sequences: Sequences, levels: tuple[float, ...] = (0.3, 0.6, 0.9, 1.0))
     in_loss, T = sequences.in_loss, sequences.length
     counts = in_loss.sum(axis=1).astype(np.int32)
     most = max(int(counts.max()), 1)
-    first = np.argsort(~in_loss, axis=1, kind="stable")[:, :most].astype(np.int16)
+    first = np.argsort(~in_loss, axis=1, kind="stable")[:, :most].astype(np.int32)
     inside = np.arange(most) < counts[:, None]
     positions = np.where(inside, first, 0)
-    targets = np.take_along_axis(sequences.targets, positions.astype(int), axis=1)
+    targets = np.take_along_axis(sequences.targets, positions, axis=1)
     ends = np.quantile(counts, levels)
     sizes = sorted({min(8 * int(np.ceil(max(end, 1) / 8)), T, most) for end in ends})
     return Data(sequences.inputs, positions, targets, counts, tuple(sizes))
@@ -80,8 +80,7 @@ def share_out(
     filled[:, : len(rows)] = rows[order], weights[order]
     # (batch, device, place): neighbours in the order go to different devices.
     chosen, amounts = filled.reshape(2, -1, num_devices, size).swapaxes(1, 2)
-    step = max(_PIECE // size, 1)
-    step = min(step, chosen.shape[1])
+    step = min(max(_PIECE // size, 1), chosen.shape[1])
     pieces = []
     for k in range(0, chosen.shape[1], step):
         pad = ((0, 0), (0, step - chosen[:, k : k + step].shape[1]), (0, 0))

@@ -10,7 +10,7 @@ from engram._types import Array
 from engram.transformer._bigrams import Bigrams, count_bigrams, shakespeare
 from engram.transformer._config import Config
 
-_PIECE = 4096  # sequences drawn at a time
+_PIECE = 2048  # sequences drawn at a time: what a step needs stays in the cache
 
 
 class Sequences(NamedTuple):
@@ -89,23 +89,20 @@ def count_occurrences(tokens: np.ndarray, triggers: np.ndarray) -> Integer[np.nd
 def _draw(rng: np.random.Generator, config: Config, law: Bigrams, S: int):
     N = len(law.tokens)
     triggers = _draw_triggers(rng, config, law, S)
-    follow = Inverse(law.transitions)
+    follow = Alias(law.transitions)
     if config.outputs == "uniform":
         outputs = rng.integers(N, size=triggers.shape)
     else:
         outputs = follow(triggers, rng.random(triggers.shape))
     # What must follow each token in each sequence, or -1 where the bigram law decides.
-    forced = np.full((S, N), -1, np.int16)
-    np.put_along_axis(forced, triggers, outputs.astype(np.int16), axis=1)
-    draws = rng.random((config.length + 1, S))
+    forced = np.full((S, N), -1, np.int64)
+    np.put_along_axis(forced, triggers, outputs, axis=1)
+    forced, rows = forced.ravel(), N * np.arange(S)
     tokens = np.empty((config.length + 1, S), np.uint8)
-    rows = np.arange(S)
-    z = Inverse(law.unigram[None])(np.zeros(S, int), draws[0])
-    tokens[0] = z
+    tokens[0] = z = Alias(law.unigram[None])(np.zeros(S, int), rng.random(S))
     for t in range(1, config.length + 1):
-        told = forced[rows, z]
-        z = np.where(told >= 0, told, follow(z, draws[t]))
-        tokens[t] = z
+        told = forced.take(rows + z)
+        tokens[t] = z = np.where(told >= 0, told, follow(z, rng.random(S)))
     return np.ascontiguousarray(tokens.T), triggers
 
 
@@ -128,18 +125,35 @@ def _check_fits(config: Config, law: Bigrams) -> None:
         )
 
 
-class Inverse:
-    """Draws from the rows of a table of probabilities: one sorted search for all draws."""
+class Alias:
+    """Draws from the rows of a table of probabilities, each by one look-up (Walker's alias method).
+
+    Each of N equal boxes of a row holds its own token up to a mark, and one other above it.
+    """
 
     def __init__(self, probs: np.ndarray):
-        reached = np.cumsum(probs, axis=1)
-        reached /= reached[:, -1:]
-        self._last = np.array([np.flatnonzero(row)[-1] for row in probs])
-        self._num = probs.shape[1]
-        # Row k lies in [k, k + 1), so that all rows form one increasing list.
-        self._reached = (reached + np.arange(len(probs))[:, None]).ravel()
+        rows, N = probs.shape
+        self._num = N
+        self._marks = np.ones((rows, N))
+        self._others = np.tile(np.arange(N), (rows, 1))
+        for row in range(rows):
+            left = N * probs[row] / probs[row].sum()
+            poor = [k for k in range(N) if left[k] < 1]
+            rich = [k for k in range(N) if left[k] >= 1]
+            while poor and rich:
+                k, donor = poor.pop(), rich[-1]
+                self._marks[row, k], self._others[row, k] = left[k], donor
+                left[donor] -= 1 - left[k]
+                if left[donor] < 1:
+                    poor.append(rich.pop())
+            for k in poor:  # full but for rounding; a token that never comes keeps out
+                if probs[row, k] == 0:
+                    self._marks[row, k], self._others[row, k] = 0, int(np.argmax(probs[row]))
+        self._marks, self._others = self._marks.ravel(), self._others.ravel().astype(np.int16)
 
     def __call__(self, rows: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        found = np.searchsorted(self._reached, rows + draws, side="right") - rows * self._num
-        # Rounding of rows + draws may reach the end of a row; the last token that has room is meant.
-        return np.minimum(found, self._last[rows])
+        within = draws * self._num
+        box = within.astype(np.int64)
+        place = rows * self._num + box
+        is_own = within - box < self._marks.take(place)
+        return np.where(is_own, box, self._others.take(place))

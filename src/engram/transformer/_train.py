@@ -113,8 +113,9 @@ class _Job:
         self.steps = int(runs[0].num_steps)
         self.index = 0
         self.ended = np.full(len(runs), _GOES_ON)  # the last step of a run that is not finite
-        self.saved = None  # the step of the last checkpoint
-        self.is_whole = False
+        self.saved = 0  # the step of the last checkpoint
+        self.is_whole = False  # whether the last step is noted
+        self.progress: Callable[[int, int], None] | None = None
         self.resumed = folder is not None and folder.is_begun
         tables = {"transformer": dataclasses.asdict(config), "dynamics": describe(runs)}
         if folder is not None and self.resumed:
@@ -133,8 +134,13 @@ class _Job:
     def begin(self) -> None:
         """Take up what the folder holds, or make it."""
         state = {name: jnp.asarray(self.model[name]) for name in self.config.matrices}
+        is_whole_batch = not self.runs[0].needs_key
+        self.is_regression = is_whole_batch and self.config.matrices == ("wo2",)
         self.passes = Passes(
-            self.model, self.sequences, self.config.matrices, whole=not self.runs[0].needs_key
+            self.model,
+            self.sequences,
+            self.config.matrices,
+            whole=is_whole_batch and not self.is_regression,
         )
         self.systems = [Measured(self.passes, self._hear) for _ in self.runs]
         pairs = zip(self.runs, self.systems, strict=True)
@@ -176,7 +182,7 @@ class _Job:
         if self.is_whole or (self.ended != _GOES_ON).all():
             return self._result()
         regression = None
-        if self.config.matrices == ("wo2",) and not self.runs[0].needs_key:
+        if self.is_regression:
             regression = Regression(self.passes, self._hear)
         probes = Probes(self.model, self.sequences)
         key, last = jax.random.key(self.config.seed), time.monotonic()
@@ -213,7 +219,8 @@ class _Job:
             state = jax.tree.map(np.asarray, run.state_of(self.inners[k]))
             moved[k] = run.step(system, self.inners[k], jnp.asarray(self.index), key)
             self.log.note(self.index, k, entry_of(system.sums, probes, state))
-            if not _is_finite(system.sums, run.state_of(moved[k])):
+            next_state = {} if self.index == self.steps else run.state_of(moved[k])
+            if not _is_finite(system.sums, next_state):
                 ended[k] = self.index
         self.ended = ended
         if self.index == self.steps:
@@ -229,7 +236,7 @@ class _Job:
         """Write all entries so far, then what it takes to go on."""
         if self.folder is None or jax.process_index() != 0:
             return
-        first = self.folder.chunk_start(self.saved or 0)
+        first = self.folder.chunk_start(self.saved)
         end = self.index + self.is_whole
         if end == 0:
             return
@@ -240,7 +247,7 @@ class _Job:
 
     def _attrs(self) -> dict[str, Any]:
         gone = self.ended != _GOES_ON
-        status = "not finite" if gone.all() else "completed" if self.is_whole else "interrupted"
+        status = "not finite" if gone.all() else "completed" if self.is_whole else "unfinished"
         attrs: dict[str, Any] = {"status": status, "stopped_at": int(min(self.index, self.steps))}
         if gone.any():
             attrs["not_finite_at"] = [int(step) if step != _GOES_ON else -1 for step in self.ended]
