@@ -53,46 +53,53 @@ def _read(model: Model, data: Data, share: Share, *, mesh: Mesh) -> Any:
     )(model, data, share.rows)
 
 
+class _Filling:
+    """One device's rows while they are being computed, laid out as they will be read."""
+
+    def __init__(self, blocks: int, d: int, N: int, dtype: Any):
+        zeros = lambda *shape, dtype=dtype: np.zeros((1, blocks, *shape, _ROWS), dtype)
+        self.parts = [zeros(d), zeros(N), zeros(dtype=np.uint8), zeros()]
+        self._filled = 0
+
+    def add(self, read: np.ndarray, base: np.ndarray, targets: np.ndarray) -> None:
+        block, row = np.divmod(np.arange(self._filled, self._filled + len(targets)), _ROWS)
+        for part, values in zip(self.parts, (read, base, targets, 1), strict=True):
+            part[0, block, ..., row] = values
+        self._filled += len(targets)
+
+
 def _pack(passes: Passes, tell: Callable[[], None] | None) -> Rows:
     """Compute every position's features, once."""
-    data, mesh, dtype = passes.counts, passes.mesh, passes.dtype
-    D = mesh.devices.size
-    rows = np.concatenate([np.asarray(piece.rows) for piece in passes.shares], axis=1)
-    real = np.concatenate([np.asarray(piece.weights) > 0 for piece in passes.shares], axis=1)
-    per_device = np.where(real, data.counts[rows], 0).sum(axis=(1, 2))
-    K = max(-(-int(per_device.max()) // _ROWS), 1)
+    data, mesh = passes.counts, passes.mesh
+    used = [np.where(share.weights > 0, data.counts[share.rows], 0) for share in passes.shares]
+    most = int(np.sum([counts.sum(axis=(1, 2)) for counts in used], axis=0).max())  # on a device
+    blocks = max(-(-most // _ROWS), 1)
     d, N = passes.model.dim, passes.model.W_U.shape[0]
-    mine: dict[int, list[np.ndarray]] = {}
-    for share, on_mesh in zip(passes.shares, passes.pieces, strict=True):
+    mine: dict[int, _Filling] = {}
+    for share, counts, on_mesh in zip(passes.shares, used, passes.pieces, strict=True):
         found = _read(passes.model, passes.data, on_mesh, mesh=mesh)
         for read, base in zip(*(part.addressable_shards for part in found), strict=True):
             device = read.index[0].start or 0
+            inside = np.arange(data.positions.shape[1]) < counts[device][..., None]
             if device not in mine:
-                mine[device] = [
-                    np.zeros((K * _ROWS, d), dtype), np.zeros((K * _ROWS, N), dtype),
-                    np.zeros(K * _ROWS, np.uint8), np.zeros(K * _ROWS, dtype), np.zeros((), int),
-                ]  # fmt: skip
-            chosen = share.rows[device]
-            used = np.where(share.weights[device] > 0, data.counts[chosen], 0)
-            inside = np.arange(data.positions.shape[1]) < used[..., None]
-            to, num = mine[device], int(used.sum())
-            place = slice(int(to[4]), int(to[4]) + num)
-            to[0][place] = np.asarray(read.data)[0][inside]
-            to[1][place] = np.asarray(base.data)[0][inside]
-            to[2][place] = data.targets[chosen][inside]
-            to[3][place] = 1
-            to[4] += num
+                mine[device] = _Filling(blocks, d, N, passes.dtype)
+            targets = np.asarray(data.targets)[share.rows[device]][inside]
+            mine[device].add(
+                np.asarray(read.data)[0][inside], np.asarray(base.data)[0][inside], targets
+            )
         if tell is not None:
             tell()
     sharding = NamedSharding(mesh, P(AXIS))
 
     def join(part: int) -> jax.Array:
-        def cut(index: Any) -> np.ndarray:
-            array = mine[index[0].start or 0][part].reshape(K, _ROWS, *width)
-            return np.ascontiguousarray(np.moveaxis(array, 1, -1))[None]
-
-        width = next(iter(mine.values()))[part].shape[1:]
-        return jax.make_array_from_callback((D, K, *width, _ROWS), sharding, cut)
+        """Hand one part over to the devices, and let go of it here."""
+        take = lambda index: mine[index[0].start or 0].parts[part]
+        shape = next(iter(mine.values())).parts[part].shape[1:]
+        made = jax.make_array_from_callback((mesh.devices.size, *shape), sharding, take)
+        made.block_until_ready()
+        for filling in mine.values():
+            filling.parts[part] = None  # pyright: ignore
+        return made
 
     return Rows(*(join(part) for part in range(4)))
 
