@@ -50,7 +50,8 @@ def test_the_picture_of_a_log(here, tmp_path):
 
 def test_starts_from_a_file(here, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
-    assert here("train", *SMALL, "-r", 5, "--steps", 2, "--out", first).returncode == 0
+    seed = ("--seed", 5)
+    assert here("train", *SMALL, *seed, "-r", 5, "--steps", 2, "--out", first).returncode == 0
     done = here(
         "train", "--start", first / "start.npz", "--matrices", "wo2", "--dtype", "float64",
         "-r", 5, "--steps", 2, "--out", second,
@@ -64,6 +65,9 @@ def test_starts_from_a_file(here, tmp_path):
     assert "Give the start.npz beside it as --start" in done.stderr
     done = here("train", spec, "--start", second / "start.npz", "--out", tmp_path / "third")
     assert done.returncode == 0, done.stderr
+    done = here("train", "--start", second / "start.npz", "--dim", 9, "--out", tmp_path / "fourth")
+    assert done.returncode == 2
+    assert "--dim must be 8, as in" in done.stderr
 
 
 def test_a_loss_that_is_not_finite_is_told_with_its_step(here, tmp_path):
@@ -84,8 +88,10 @@ def test_a_loss_that_is_not_finite_is_told_with_its_step(here, tmp_path):
         (["--dim", "0"], "`dim` must be at least 1, got 0"),
         (["--dynamics", "flow"], "dynamics"),
         (["--dynamics", "sgd"], "batch_size"),
-        (["--corpus", "none.txt"], "`corpus` cannot be read: none.txt"),
+        (["--corpus", "none.txt"], "none.txt"),
         (["--start", "none.npz"], "none.npz is not there"),
+        (["--matrices", ""], "transformer.matrices"),
+        (["--seed", 2**64], "`seed` must be below 2**63"),
         (["--plot", "run.gif"], "`--plot` must end in .png"),
         (["--coordinator", "127.0.0.1:1"], "--coordinator, --processes and --process go together"),
         (["none.toml"], "SPEC cannot be read: none.toml"),

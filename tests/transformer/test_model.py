@@ -39,7 +39,7 @@ def test_gradients_are_those_of_the_plain_model(case, names):
         assert np.abs(found.grads[name] - grads[name]).max() < 1e-12 * np.abs(grads[name]).max()
 
 
-def test_pieces_devices_and_sizes_do_not_matter(small, monkeypatch):
+def test_pieces_and_sizes_do_not_matter(small, monkeypatch):
     config, model, sequences = small
     state = {name: model[name] for name in tiny.ALL}
     with jax.enable_x64(True):
@@ -65,15 +65,17 @@ def test_a_law_weighs_sequences(small):
         system = tf.TransformerSystem(model, sequences, tiny.ALL)
         pure = system.measure(system.start(), jnp.asarray(law))
     mean = sequences.in_loss.sum() / 12
-    loss, grads = 0.0, dict.fromkeys(tiny.ALL, 0.0)
+    loss, named, grads = 0.0, 0.0, dict.fromkeys(tiny.ALL, 0.0)
     for row in (2, 7):
         one = tf.Sequences(*(x[row : row + 1] for x in sequences[:3]), sequences.num_tokens)
         value, grad = tiny.by_autodiff(model, one)
         weight = law[row] * one.in_loss.sum() / mean
-        loss += weight * value
+        loss, named = loss + weight * value, named + weight
         grads = {name: grads[name] + weight * grad[name] for name in tiny.ALL}
+    np.testing.assert_allclose(pure.loss, loss, rtol=1e-12)  # linear in the law
+    np.testing.assert_allclose(found.loss, loss / named, rtol=1e-12)  # a mean over what it names
+    np.testing.assert_allclose(pure.hits, found.hits, rtol=1e-12)
     for result in (found, pure):
-        np.testing.assert_allclose(result.loss, loss, rtol=1e-12)
         for name in tiny.ALL:
             np.testing.assert_allclose(result.grads[name], grads[name], rtol=0, atol=1e-14)
 
@@ -106,10 +108,13 @@ def test_saturated_attention_has_no_denormal_numbers():
     exact = np.exp(np.linspace(-200, 0, 2001)).sum()
     assert float(total[0, 0]) == pytest.approx(exact, rel=1e-6)
     # Errors too, at any margin; the loss keeps its digits.
-    logits = jnp.asarray(np.array([[0.0] * 4, [-20.0, -40.0, -60.0, -300.0]], np.float32))
+    wrong = np.array([-20.0, -40.0, -60.0, -300.0], np.float32)
+    logits = jnp.asarray(np.stack([np.zeros(4, np.float32), wrong, wrong - 95]))
     losses, hits, push = _sums.errors_of(logits, jnp.zeros(4, int), jnp.ones(4))
     size = np.abs(np.asarray(push))
     assert (size[size > 0] > 1e-21).all()
+    between = jnp.asarray(np.array([[0.0], [5.0], [-90.0]], np.float32))  # e^-95 is not normalised
+    assert float(_sums.errors_of(between, jnp.zeros(1, int), jnp.ones(1))[2][2, 0]) == 0
     np.testing.assert_allclose(losses[:3], np.log1p(np.exp([-20.0, -40.0, -60.0])), rtol=1e-5)
     assert (np.asarray(hits) == 1).all()
 
@@ -219,6 +224,27 @@ def test_sequences_must_fit(small, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(InputError, match="must hold tokens from 0 to 9"):
         tf.read_sequences(tmp_path / "start.npz", 10)
+    arrays = dict(np.load(tmp_path / "start.npz"))
+    for name, value, said in (
+        ("outs", -np.ones((12, 41), int), "`outs` in .* whole numbers from 0 on, got int64"),
+        ("outs", np.ones((12, 41)), "`outs` in .* whole numbers from 0 on, got float64"),
+        ("outs", np.ones((3, 41), int), "`outs` in .* must have the shape of seq"),
+        ("triggers", np.int64(3), "`triggers` in .* must be tokens below 64 of shape"),
+        ("triggers", np.ones((3, 5), int), "`triggers` in .* must be tokens below 64 of shape"),
+        ("triggers", np.array([70]), "`triggers` in .* must be tokens below 64 of shape"),
+        ("seq", arrays["seq"][:, :2], "T from 2 to 65534"),
+        ("wk1", np.full((8, 8), np.nan), "`wk1` in .* got numbers that are not finite"),
+        ("wk1", np.ones((8, 8), int), "`wk1` in .* got int64"),
+        ("wk1", np.ones((8, 7)), r"`wk1` in .* must have shape \(8, 8\)"),
+    ):
+        np.savez(tmp_path / "odd.npz", **(arrays | {name: value}))
+        with pytest.raises(InputError, match=said):
+            tf.prepare(tiny.CONFIG, tmp_path / "odd.npz")
+    (tmp_path / "empty.npz").touch()
+    np.save(tmp_path / "one.npy", np.ones(3))
+    for odd in ("empty.npz", "one.npy", "none.npz"):
+        with pytest.raises(InputError):
+            tf.prepare(tiny.CONFIG, tmp_path / odd)
     (tmp_path / "bad.npz").write_bytes(b"nothing")
     with pytest.raises(InputError, match="cannot be read as .npz"):
         tf.read_weights(tmp_path / "bad.npz", dtype="float32", scale_scores=True)

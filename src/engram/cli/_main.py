@@ -220,10 +220,10 @@ def train(
         steps = 100 if steps is None else steps
     tables: dict[str, dict[str, object]] = {
         "transformer": {
-            "dim": dim, "matrices": matrices.split(",") if matrices else None, "zero_start": zero_start,
+            "dim": dim, "matrices": None if matrices is None else [name.strip() for name in matrices.split(",")], "zero_start": zero_start,
             "embedding_scale": embedding_scale, "scale_scores": scale_scores, "dtype": dtype,
             "sequences": sequences, "length": length, "num_triggers": num_triggers, "triggers": triggers,
-            "outputs": outputs, "vocabulary": vocabulary, "corpus": str(corpus) if corpus else None, "seed": seed,
+            "outputs": outputs, "vocabulary": vocabulary, "corpus": str(corpus.resolve()) if corpus else None, "seed": seed,
         },
         "dynamics": {
             "kind": dynamics, "learning_rate": _train.read_rates(learning_rate), "steps": steps,
@@ -291,17 +291,19 @@ def run() -> None:
     try:
         main()
     except SystemExit as end:
-        if end.code != 130:
+        if end.code not in (130, 143):  # interrupted, or asked to end
             raise
         if was_interrupted():  # and no command has said so
             typer.echo("interrupted", err=True)
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(130)
+        os._exit(end.code)
 
 
 def main() -> None:
     """Run the command line: 0 done, 1 a check failed, 2 wrong input, 130 interrupted."""
+    from engram._progress import was_interrupted
+
     try:
         app()
     except KeyboardInterrupt:
@@ -311,6 +313,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
+        if was_interrupted():  # within an import, say, which then fails in its own way
+            sys.exit(130)
         if not _is_the_users(error):
             raise
         typer.echo(f"error: {error}", err=True)

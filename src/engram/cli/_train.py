@@ -35,6 +35,7 @@ def train(
         if isinstance(table, dict):
             table |= values
     config, runs, begun_from = read_training(tables, "the options" if spec is None else str(spec))
+    _check_sizes(given.get("transformer", {}), config, start, data)
     is_first = use_devices(devices, cluster)
     check_folder("--out", out)
     _check_start(config, start, data, out, begun_from)
@@ -58,6 +59,23 @@ def train(
     if is_first and plot is not None:
         _draw(made.log, plot)
     console.print(f"written: {out}", highlight=False, soft_wrap=True)
+
+
+def _check_sizes(given: dict[str, Any], config: Any, start: Any, data: Any) -> None:
+    """Sizes come from the files, if there are any: what is asked for must agree."""
+    from engram._checks import InputError
+    from engram.transformer import prepare, sized
+
+    asked = [name for name in ("dim", "sequences", "length", "num_triggers") if name in given]
+    if not asked or (start is None and data is None):
+        return
+    found = sized(config, *prepare(config, start, data))
+    for name in asked:
+        if given[name] != getattr(found, name):
+            raise InputError(
+                f"--{name.replace('_', '-')} must be {getattr(found, name)}, as in {start or data}, got "
+                f"{given[name]}. Leave it out."
+            )
 
 
 def _typed() -> str:
@@ -114,9 +132,15 @@ def _summary(log: Any) -> list[str]:
 def _held_out(config: Any, made: Any) -> str:
     import dataclasses
 
+    from engram._checks import InputError
     from engram.transformer import bigram_task, evaluate
 
-    fresh = bigram_task(dataclasses.replace(config, sequences=256), seed=config.seed + 1_000_003)
+    try:
+        fresh = bigram_task(
+            dataclasses.replace(config, sequences=256), seed=config.seed + 1_000_003
+        )
+    except InputError as error:  # the corpus has moved: the training is none the worse
+        return f"accuracy on other sequences was not measured: {error}"
     found = [evaluate(model, fresh)["accuracy"] for model in made.models]
     shown = ", ".join(f"{accuracy:.3f}" for accuracy in found)
     return f"accuracy on 256 sequences never trained on: {shown}"

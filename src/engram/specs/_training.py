@@ -1,5 +1,6 @@
 """A training of the transformer, from TOML or options."""
 
+import re
 from typing import Any
 
 from pydantic import Field
@@ -37,6 +38,9 @@ def read_training(
     if not rates:
         raise InputError(f"1 fault in {source}:\n  dynamics.learning_rate: must not be empty")
     each = [dynamics | ({} if rate is None else {"learning_rate": rate}) for rate in rates]
-    spec = validate(TrainingSpec, tables | {"dynamics": each}, source)
+    try:
+        spec = validate(TrainingSpec, tables | {"dynamics": each}, source)
+    except InputError as error:  # the user has written one table, not a list of them
+        raise InputError(re.sub(r"\bdynamics\.\d+", "dynamics", str(error))) from None
     runs = [build_dynamics(one) for one in spec.dynamics]
     return spec.transformer, runs, None if spec.start is None else spec.start.sha256

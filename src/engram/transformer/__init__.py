@@ -6,6 +6,7 @@ from engram.transformer._bigrams import shakespeare as shakespeare
 from engram.transformer._config import MATRICES as MATRICES
 from engram.transformer._config import Config as Config
 from engram.transformer._devices import use_devices as use_devices
+from engram.transformer._folder import Folder as Folder
 from engram.transformer._folder import open_log as open_log
 from engram.transformer._memories import Memory as Memory
 from engram.transformer._memories import attention_patterns as attention_patterns
@@ -21,6 +22,7 @@ from engram.transformer._model import read as read
 from engram.transformer._passes import Passes as Passes
 from engram.transformer._prepare import fingerprint as fingerprint
 from engram.transformer._prepare import prepare as prepare
+from engram.transformer._prepare import sized as sized
 from engram.transformer._regression import Regression as Regression
 from engram.transformer._start import read_sequences as read_sequences
 from engram.transformer._start import read_weights as read_weights

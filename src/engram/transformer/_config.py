@@ -72,7 +72,8 @@ class Config:
         if self.length > MAX_LENGTH:
             raise InputError(f"`length` must be at most {MAX_LENGTH}, got {self.length}. Use 256.")
         check_count("num_triggers", self.num_triggers)
-        check_count("seed", self.seed, least=0)
+        if check_count("seed", self.seed, least=0) >= 2**63:
+            raise InputError(f"`seed` must be below 2**63, got {self.seed}. Choose a smaller one.")
         if self.vocabulary is not None:
             check_count("vocabulary", self.vocabulary, least=2)
         check_choice("triggers", self.triggers, ("frequent", "random"))

@@ -5,16 +5,13 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from engram import dynamics as D
 from engram._checks import InputError
 
-_KINDS = {
-    D.GradientDescent: "gd",
-    D.StochasticGradientDescent: "sgd",
-    D.StochasticGradientFlow: "sgf",
-}
+_KINDS = {D.GradientDescent: "gd", D.StochasticGradientDescent: "sgd"}
 
 
 def describe(runs: Sequence[Any]) -> dict[str, Any]:
@@ -32,16 +29,24 @@ def describe(runs: Sequence[Any]) -> dict[str, Any]:
 
 
 def _one(dynamics: Any) -> dict[str, Any]:
-    if isinstance(dynamics, D.PracticalDescent):
-        numbers = dynamics.optimizer.numbers
-        usual = _usual(dynamics.optimizer.name)
-        table = {"kind": dynamics.optimizer.name} | {
-            name: float(value) for name, value in numbers.items() if usual.get(name) != value
+    table: dict[str, Any]
+    if type(dynamics) is D.PracticalDescent:
+        optimizer = dynamics.optimizer
+        usual = _usual(optimizer.name)
+        table = {"kind": optimizer.name} | {
+            name: float(value)
+            for name, value in optimizer.numbers.items()
+            if usual.get(name) != value
         }
         if dynamics.weight_decay:
             table["weight_decay"] = float(dynamics.weight_decay)
-    else:
+    elif type(dynamics) in _KINDS:
         table = {"kind": _KINDS[type(dynamics)], "learning_rate": _rate(dynamics.learning_rate)}
+        if getattr(dynamics, "batches", None) is not None:
+            table["batches"] = _fingerprint(dynamics.batches)
+    else:  # one of the user's own
+        numbers = [np.asarray(leaf) for leaf in jax.tree.leaves(dynamics)]
+        table = {"kind": type(dynamics).__qualname__, "numbers": _fingerprint(*numbers)}
     table["steps"] = int(dynamics.num_steps)
     batch_size: Any = getattr(dynamics, "batch_size", None)
     if batch_size is not None:
@@ -59,6 +64,11 @@ def _usual(name: str) -> dict[str, Any]:
 def _rate(rate: Any) -> float | str:
     """A number; a table of rates, one per step, by its fingerprint."""
     rate = np.asarray(rate, np.float64)
-    if rate.ndim == 0:
-        return float(rate)
-    return f"{len(rate)} rates, sha256 {hashlib.sha256(rate.tobytes()).hexdigest()[:16]}"
+    return float(rate) if rate.ndim == 0 else f"{len(rate)} rates, {_fingerprint(rate)}"
+
+
+def _fingerprint(*arrays: np.ndarray) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.asarray(array).tobytes())
+    return f"sha256 {found.hexdigest()[:16]}"

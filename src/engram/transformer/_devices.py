@@ -34,7 +34,7 @@ def use_devices(num: int | None = None, cluster: dict[str, Any] | None = None) -
     if cluster is not None:
         try:
             jax.distributed.initialize(**cluster)
-        except (ValueError, RuntimeError) as error:
+        except Exception as error:  # of many types, some of them no more than an index
             raise InputError(
                 f"the processes did not find one another ({error}). Give --coordinator HOST:PORT, "
                 "--processes and --process."
@@ -73,9 +73,12 @@ def gather(tree: Any) -> Any:
     return jax.tree.map(lambda array: np.asarray(array.addressable_data(0)), tree)
 
 
-def wait_for_all(name: str) -> None:
-    """Go on when every process has come this far."""
+def check_alike(fault: str, value: int) -> None:
+    """Wait until every process has come this far, and see that all have the same number."""
     if jax.process_count() > 1:
         from jax.experimental import multihost_utils
 
-        multihost_utils.sync_global_devices(name)
+        first = int(multihost_utils.broadcast_one_to_all(np.asarray(value)))
+        everyone = multihost_utils.process_allgather(np.asarray(value))
+        if not (np.asarray(everyone) == first).all():
+            raise InputError(f"{fault}: give one that all can read and write.")

@@ -1,8 +1,11 @@
 """The folder of a training: its config, its log, its checkpoints; whole whenever it is killed."""
 
+import contextlib
+import fcntl
 import json
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +48,8 @@ class Folder:
             ) from None
         old = {name: old.get(name) for name in tables}
         changes = _changes(old, json.loads(json.dumps(tables)))
-        steps = ((old.get("dynamics") or {}).get("steps", 0), tables["dynamics"].get("steps", 0))
-        if steps[1] > steps[0]:
+        before = old["dynamics"].get("steps") if isinstance(old["dynamics"], dict) else None
+        if isinstance(before, int) and tables["dynamics"]["steps"] > before:
             changes = [line for line in changes if not line.startswith("dynamics.steps")]
         if changes:
             raise InputError(
@@ -61,7 +64,8 @@ class Folder:
         self, tables: dict[str, Any], model: Model, sequences: Sequences, log: xr.Dataset
     ) -> None:
         """Make the folder; its config comes last, so that a folder with a config is whole."""
-        check_folder("out", self.path)
+        for stale in self._checkpoints():  # of a folder whose config was removed
+            stale.unlink()
         write_start(self.path / "start.npz", model, sequences)
         self.make_log(log)
         self.write_config(tables)
@@ -79,14 +83,32 @@ class Folder:
             for name, array in log.data_vars.items()
         }
         log.to_zarr(partial, mode="w", encoding=chunks, consolidated=False, zarr_format=3)
-        shutil.rmtree(self.log_path, ignore_errors=True)
+        old = self.path / ".log-old.zarr"
+        shutil.rmtree(old, ignore_errors=True)
+        if self.log_path.exists():
+            self.log_path.rename(old)
         partial.rename(self.log_path)
+        shutil.rmtree(old, ignore_errors=True)
 
     def lengthen(self, tables: dict[str, Any], log: xr.Dataset) -> None:
         """Make room for more steps in a log that was laid out for fewer; `log` has what is known."""
         if self._group("r")["loss"].shape[0] < log.sizes["step"]:
             self.make_log(log)
         self.write_config(tables)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training in this folder at the same time."""
+        check_folder("out", self.path)
+        with open(self.path / ".lock", "a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"{self.path} is being trained in by another process. Wait for it, or name another "
+                    "folder."
+                ) from None
+            yield
 
     def _group(self, mode: Any) -> Any:
         import zarr
@@ -95,12 +117,14 @@ class Folder:
         if not self.log_path.exists() and spare.exists():  # killed between two renames
             spare.rename(self.log_path)
         try:
-            return zarr.open_group(self.log_path, mode=mode)
+            group = zarr.open_group(self.log_path, mode=mode)
+            group["loss"]  # the first thing that anyone wants
         except Exception as error:  # zarr tells damage in many ways
             raise InputError(
                 f"{self.log_path} cannot be read ({type(error).__name__}). Move {self.path} away and "
                 "train again."
             ) from None
+        return group
 
     def entries(self, end: int) -> dict[str, np.ndarray]:
         """What the log holds of whole chunks before step `end`, with an axis for runs."""
@@ -123,10 +147,12 @@ class Folder:
             array[first : first + len(values)] = values
         group.attrs.update(attrs)
 
-    def write_checkpoint(self, step: int, leaves: list[Any], tail: dict[str, np.ndarray]) -> None:
-        """Keep what a run needs to go on from `step`, and drop the oldest."""
+    def write_checkpoint(
+        self, step: int, start: str, leaves: list[Any], tail: dict[str, np.ndarray]
+    ) -> None:
+        """Keep what a run needs to go on from `step`, with what it was begun from; drop the oldest."""
         arrays: Any = {f"leaf_{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
-        arrays |= {f"tail_{name}": values for name, values in tail.items()}
+        arrays |= {f"tail_{name}": values for name, values in tail.items()} | {"start": start}
         with written_whole(self.path / f"checkpoint-{step:08d}.npz") as partial:
             np.savez(partial, **arrays)
         for old in self._checkpoints()[:-_KEPT]:
@@ -140,12 +166,14 @@ class Folder:
     def _checkpoints(self) -> list[Path]:
         return sorted(self.path.glob("checkpoint-*.npz"))
 
-    def newest(self) -> tuple[int, list[np.ndarray], dict[str, np.ndarray]] | None:
-        """The newest checkpoint that can be read: its step, its leaves, and the tail of the log."""
+    def newest(self, start: str) -> tuple[int, list[np.ndarray], dict[str, np.ndarray]] | None:
+        """The newest checkpoint of this start that can be read: its step, its leaves, the log's tail."""
         clear_leftovers(self.path, [path.stem for path in self._checkpoints()])
         for path in reversed(self._checkpoints()):
             try:
                 with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+                    if str(file["start"]) != start:
+                        continue
                     num = sum(name.startswith("leaf_") for name in file.files)
                     leaves = [file[f"leaf_{k}"] for k in range(num)]
                     tail = {n[5:]: file[n] for n in file.files if n.startswith("tail_")}

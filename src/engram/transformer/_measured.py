@@ -52,6 +52,7 @@ class Measured(AbstractSystem):
         return self.sums.grads
 
     def loss(self, state: PyTree, law: Array | None = None) -> Any:
+        """The mean over the positions that the law names; for a loss linear in it, `TransformerSystem`."""
         self.grad(state, law)
         return self.sums.loss
 

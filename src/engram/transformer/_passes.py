@@ -217,7 +217,8 @@ class Passes:
         Args:
             state: The trained matrices.
             law: Weights of the sequences, by default all alike; sequences of weight zero cost nothing.
-                The loss is linear in it; the accuracy is that of the sequences it names.
+                The gradient is linear in it, so that batches are right on average; loss and accuracy
+                are means over the positions of the sequences it names.
             tell: Called between pieces of a second or less.
         """
         model = self.model.replace(spread(state, self.mesh, shared=False))
@@ -239,5 +240,5 @@ class Passes:
                 tell()
         loss, hits, grads = gather(sums)
         mean = lambda grad: (grad / self.num_positions).astype(self.dtype)
-        accuracy = hits / named if named else np.float64("nan")
-        return Sums(loss / self.num_positions, accuracy, {k: mean(g) for k, g in grads.items()})
+        part = (lambda total: total / named) if named else (lambda total: np.float64("nan"))
+        return Sums(part(loss), part(hits), {name: mean(grad) for name, grad in grads.items()})

@@ -34,8 +34,8 @@ def prepare(
     if sequences is None:
         sequences = bigram_task(config)
     if model is None:
-        sized = dataclasses.replace(config, length=sequences.length)
-        model = make_model(sized, sequences.num_tokens)
+        long = dataclasses.replace(config, length=sequences.length)
+        model = make_model(long, sequences.num_tokens)
     elif config.zero_start:
         model = model.replace({name: np.zeros_like(model[name]) for name in config.matrices})
     _check_fit(model, sequences)
@@ -56,6 +56,17 @@ def _check_fit(model: Model, sequences: Sequences) -> None:
         )
 
 
+def sized(config: Config, model: Model, sequences: Sequences) -> Config:
+    """The config with the sizes that files have given."""
+    return dataclasses.replace(
+        config,
+        dim=model.dim,
+        sequences=len(sequences.tokens),
+        length=sequences.length,
+        num_triggers=sequences.triggers.shape[1],
+    )
+
+
 def fingerprint(model: Model, sequences: Sequences) -> str:
     """What tells one start from another: a hash of all weights and tokens."""
     found = hashlib.sha256()
@@ -64,4 +75,5 @@ def fingerprint(model: Model, sequences: Sequences) -> str:
         found.update(np.asarray(array).tobytes())
     found.update(sequences.tokens.tobytes())
     found.update(sequences.occurrences.astype(np.uint16).tobytes())
+    found.update(np.asarray(sequences.triggers, np.int64).tobytes())
     return found.hexdigest()

@@ -8,7 +8,7 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._files import written_whole
-from engram.transformer._config import MAX_TOKENS
+from engram.transformer._config import MAX_LENGTH, MAX_TOKENS
 from engram.transformer._model import Layer, Model
 from engram.transformer._task import Sequences, count_occurrences
 
@@ -35,43 +35,71 @@ def read_weights(path: str | Path, *, dtype: str, scale_scores: bool) -> Model:
                 f"`{name}` in {path} must have shape {shape}, as tok_embeddings is {N} x {d}, got "
                 f"{shapes[name]}."
             )
+    cast = {}
     for name, array in arrays.items():
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise InputError(f"`{name}` in {path} must hold finite real numbers. Write it again.")
-    cast = lambda name: np.ascontiguousarray(arrays[name], dtype)
-    layers = [Layer(*(cast(f"{kind}{k}") for kind in ("wk", "wv", "wo"))) for k in (1, 2)]
+        is_real = array.dtype.kind == "f"
+        with np.errstate(over="ignore"):
+            cast[name] = np.ascontiguousarray(array if is_real else np.nan, dtype)
+        if not np.isfinite(cast[name]).all():
+            met = "numbers that are not finite" if is_real else array.dtype
+            raise InputError(
+                f"`{name}` in {path} must hold real numbers that are finite in {dtype}, got {met}. "
+                "Write it again."
+            )
+    layers = [Layer(*(cast[f"{kind}{k}"] for kind in ("wk", "wv", "wo"))) for k in (1, 2)]
     scale = d**-0.5 if scale_scores else 1.0
-    return Model(cast("tok_embeddings"), cast("pe"), cast("output"), *layers, score_scale=scale)
+    return Model(cast["tok_embeddings"], cast["pe"], cast["output"], *layers, score_scale=scale)
 
 
 def read_sequences(path: str | Path, num_tokens: int | None = None) -> Sequences | None:
-    """The sequences in a .npz file, if it has any: `seq` (S, T + 1), `triggers`, and perhaps `outs`."""
+    """The sequences in a .npz file, if it has any: `seq` (S, T + 1), `triggers`, and perhaps `outs`.
+
+    `triggers` are (K,), or (S, K) where they differ; `outs` says how often each trigger has come.
+    """
     with _opened(path) as file:
-        if "seq" not in file:
-            return None
-    arrays = _read(path, ("seq", "triggers"))
+        names = set(file.files)
+    if "seq" not in names:
+        return None
+    arrays = _read(path, ("seq", "triggers", *({"outs"} & names)))
+    for name, array in arrays.items():
+        if array.dtype.kind not in "iu" or array.size == 0 or array.min() < 0:
+            raise InputError(
+                f"`{name}` in {path} must hold whole numbers from 0 on, got {array.dtype} of shape "
+                f"{array.shape}{_least(array)}. Write it again."
+            )
     tokens, triggers = arrays["seq"], arrays["triggers"]
-    if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or 0 in tokens.shape:
-        raise InputError(f"`seq` in {path} must be tokens of shape (S, T + 1), got {tokens.shape}.")
-    most = int(tokens.max())
-    N = most + 1 if num_tokens is None else num_tokens
-    if tokens.min() < 0 or most >= N or N > MAX_TOKENS:
+    if tokens.ndim != 2 or not 3 <= tokens.shape[1] <= MAX_LENGTH + 1:
         raise InputError(
-            f"`seq` in {path} must hold tokens from 0 to {min(N, MAX_TOKENS) - 1}, got {tokens.min()} to "
-            f"{most}. Give sequences that fit the model."
+            f"`seq` in {path} must have shape (S, T + 1) with T from 2 to {MAX_LENGTH}, got "
+            f"{tokens.shape}. Cut the sequences."
         )
-    if triggers.dtype.kind not in "iu" or triggers.size == 0 or triggers.max() >= N:
-        raise InputError(f"`triggers` in {path} must be tokens below {N}, got {triggers}.")
-    triggers = np.broadcast_to(triggers, (len(tokens), triggers.shape[-1])).astype(int)
-    tokens = tokens.astype(np.uint8)
-    with _opened(path) as file:
-        has_counts = "outs" in file
-    counted = _read(path, ("outs",))["outs"] if has_counts else count_occurrences(tokens, triggers)
-    if counted.shape != tokens.shape:
+    S = len(tokens)
+    N = int(tokens.max()) + 1 if num_tokens is None else num_tokens
+    if tokens.max() >= N or N > MAX_TOKENS:
         raise InputError(
-            f"`outs` in {path} must have the shape of seq, {tokens.shape}, got {counted.shape}."
+            f"`seq` in {path} must hold tokens from 0 to {min(N, MAX_TOKENS) - 1}, got up to "
+            f"{tokens.max()}. Give sequences that fit the model."
+        )
+    if triggers.ndim not in (1, 2) or triggers.shape[:-1] not in ((), (S,)) or triggers.max() >= N:
+        raise InputError(
+            f"`triggers` in {path} must be tokens below {N} of shape (K,) or ({S}, K), got shape "
+            f"{triggers.shape}, up to {triggers.max()}."
+        )
+    triggers = np.broadcast_to(triggers, (S, triggers.shape[-1])).astype(int)
+    tokens = tokens.astype(np.uint8)
+    counted = arrays.get("outs")
+    if counted is None:
+        counted = count_occurrences(tokens, triggers)
+    if counted.shape != tokens.shape or counted.max() > MAX_LENGTH + 1:
+        raise InputError(
+            f"`outs` in {path} must have the shape of seq, {tokens.shape}, and count at most to "
+            f"{MAX_LENGTH + 1}, got {counted.shape}, up to {counted.max()}."
         )
     return Sequences(tokens, counted.astype(np.uint16), triggers, N)
+
+
+def _least(array: np.ndarray) -> str:
+    return f", least {array.min()}" if array.size and array.dtype.kind in "iuf" else ""
 
 
 def write_start(path: Path, model: Model, sequences: Sequences) -> None:
@@ -88,24 +116,28 @@ def write_start(path: Path, model: Model, sequences: Sequences) -> None:
 
 def _opened(path: str | Path) -> Any:
     try:
-        return np.load(path, allow_pickle=False)
+        file = np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"{path} is not there. Check the name.") from None
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} cannot be read as .npz ({error}). Name another file.") from None
+    if not hasattr(file, "files"):
+        raise InputError(f"{path} holds one array, not a .npz of several. Name another file.")
+    return file
 
 
 def _read(path: str | Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    file = _opened(path)
-    if not hasattr(file, "files"):
-        raise InputError(f"{path} holds one array, not a .npz of several. Name another file.")
-    with file:
+    with _opened(path) as file:
         missing = [name for name in names if name not in file]
         if missing:
             raise InputError(
                 f"{path} lacks {', '.join(missing)}. It must have {', '.join(names)}, as arrays."
             )
         try:
-            return {name: file[name] for name in names}
+            found = {name: file[name] for name in names}
         except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
             raise InputError(f"{path} is damaged ({error}). Name another file.") from None
+    strange = [name for name, array in found.items() if not isinstance(array, np.ndarray)]
+    if strange:
+        raise InputError(f"`{strange[0]}` in {path} is not an array. Name another file.")
+    return found

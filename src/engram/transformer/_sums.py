@@ -172,7 +172,8 @@ def errors_of(
     is_target = classes == targets[None]
     wrong = jnp.where(is_target, -jnp.inf, logits)
     largest = wrong.max(axis=0)
-    raised = jnp.exp(wrong - largest[None])
+    below = wrong - largest[None]
+    raised = jnp.where(below > _LEAST_LOG[below.dtype.name], jnp.exp(below), 0.0)
     total = raised.sum(axis=0)
     score = jnp.where(is_target, logits, 0.0).sum(axis=0)
     gap = largest + jnp.log(total) - score

@@ -53,13 +53,14 @@ class TransformerSystem(AbstractSystem):
         return {name: jnp.asarray(self.model[name]) for name in self.matrices}
 
     def measure(self, state: dict[str, Any], law: Array | None = None) -> Sums:
-        """Loss, hits and gradients at once, each a mean over positions."""
+        """Loss and gradients, linear in the law, and the accuracy on the sequences it names."""
         law = jnp.asarray(self.law if law is None else law)
         rows = jnp.arange(len(law))[:, None]
         share = Share(rows, len(law) * law[:, None])
         sums = scan_sums(self.model.replace(state), self.data, share, None, self.matrices)
         grads = {name: grad / self.num_positions for name, grad in sums.grads.items()}
-        return Sums(sums.loss / self.num_positions, sums.hits / self.num_positions, grads)
+        named = share.weights[:, 0] @ jnp.asarray(self.data.counts, law.dtype)
+        return Sums(sums.loss / self.num_positions, sums.hits / named, grads)
 
     def loss(self, state: PyTree, law: Array | None = None) -> Float[Array, ""]:
         return self.measure(state, law).loss

@@ -1,5 +1,6 @@
 """train: move the chosen matrices, note everything at each step, go on after a kill."""
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
@@ -12,16 +13,16 @@ import numpy as np
 import xarray as xr
 
 from engram._checks import InputError
-from engram.dynamics import AbstractStepwise
+from engram.dynamics import AbstractStepwise, StochasticGradientFlow
 from engram.transformer._config import Config
 from engram.transformer._describe import describe
-from engram.transformer._devices import wait_for_all
+from engram.transformer._devices import check_alike
 from engram.transformer._folder import Folder, to_toml
 from engram.transformer._log import Log, Probes, entry_of
 from engram.transformer._measured import Measured
 from engram.transformer._model import Model
 from engram.transformer._passes import Passes
-from engram.transformer._prepare import fingerprint, prepare
+from engram.transformer._prepare import fingerprint, prepare, sized
 from engram.transformer._regression import Regression
 from engram.transformer._sums import Sums
 from engram.transformer._task import Sequences
@@ -67,7 +68,8 @@ def train(
     Args:
         config: The model and the task.
         dynamics: Any stepwise dynamics, such as `GradientDescent(10, 100)`; or a list of them that
-            differ in the learning rate, to be run side by side.
+            differ in the learning rate, to be run side by side. An optax transformation of one's own has
+            no name: when a folder is gone on with, that it is the same is not checked.
         start: A .npz with weights (and perhaps sequences) to begin with, instead of drawing them.
         data: A .npz with sequences, instead of those of `start` or of the config.
         out: Folder to write to. If it holds this very training, that is continued, also to more steps.
@@ -82,18 +84,28 @@ def train(
     """
     runs = list(dynamics) if isinstance(dynamics, Sequence) else [dynamics]
     _check(runs)
-    with jax.enable_x64(config.dtype == "float64"):
-        job = _Job(config, runs, start, data, None if out is None else Folder(Path(out)))
+    folder = None if out is None else Folder(Path(out))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.enable_x64(config.dtype == "float64"))
+        if folder is not None and jax.process_index() == 0:
+            stack.enter_context(folder.locked())
+        # Overflow is found in the results, and told.
+        stack.enter_context(np.errstate(over="ignore", invalid="ignore"))
+        job = _Job(config, runs, start, data, folder)
         job.begin()
-        with np.errstate(over="ignore", invalid="ignore"):  # found in the results, and told
-            return job.run(progress, patience)
+        return job.run(progress, patience)
+
+
+def _tables(config: Config, runs: list[Any]) -> dict[str, Any]:
+    return {"transformer": dataclasses.asdict(config), "dynamics": describe(runs)}
 
 
 def _check(runs: list[Any]) -> None:
     if not runs:
         raise InputError("`dynamics` must not be empty. Give at least one.")
     for dynamics in runs:
-        if not isinstance(dynamics, AbstractStepwise):
+        is_flow = isinstance(dynamics, StochasticGradientFlow)
+        if is_flow or not isinstance(dynamics, AbstractStepwise):
             raise InputError(
                 f"`dynamics` must go in steps, got {type(dynamics).__name__}. Use GradientDescent, "
                 "StochasticGradientDescent or PracticalDescent; for a flow, `engram.dynamics.run` on "
@@ -103,33 +115,48 @@ def _check(runs: list[Any]) -> None:
             raise InputError("`layer_norm` is not part of this transformer. Leave it out.")
 
 
+class _Place(NamedTuple):
+    """Where a training is; replaced as a whole, so that no signal can fall in between."""
+
+    step: int  # updates made
+    inners: Any  # what each run's dynamics carries
+    ended: np.ndarray  # the last step of a run that is not finite any more, or _GOES_ON
+    is_whole: bool = False  # whether the last step is noted
+
+
 class _Job:
     """One training: where it is, and how it goes on."""
 
     def __init__(
         self, config: Config, runs: list[Any], start: Any, data: Any, folder: Folder | None
     ):
-        self.config, self.runs, self.folder = config, runs, folder
+        self.runs, self.folder = runs, folder
         self.steps = int(runs[0].num_steps)
-        self.index = 0
-        self.ended = np.full(len(runs), _GOES_ON)  # the last step of a run that is not finite
         self.saved = 0  # the step of the last checkpoint
-        self.is_whole = False  # whether the last step is noted
         self.progress: Callable[[int, int], None] | None = None
         self.resumed = folder is not None and folder.is_begun
-        tables = {"transformer": dataclasses.asdict(config), "dynamics": describe(runs)}
-        if folder is not None and self.resumed:
-            folder.check(tables)
-            if start is None and data is None:
-                start = folder.path / "start.npz"
+        is_from_file = start is not None or data is not None
+        if folder is not None and self.resumed and not is_from_file:
+            folder.check(_tables(config, runs))
+            start = folder.path / "start.npz"
+            if not start.exists():
+                raise InputError(f"{start} is gone. Move {folder.path} away and train again.")
         self.model, self.sequences = prepare(config, start, data)
-        self.tables = tables | {"start": {"sha256": fingerprint(self.model, self.sequences)}}
+        self.config = sized(config, self.model, self.sequences) if is_from_file else config
+        self.start = fingerprint(self.model, self.sequences)
+        self.tables = _tables(self.config, runs) | {"start": {"sha256": self.start}}
         if folder is not None and self.resumed:
             folder.check(self.tables)
         rates = [describe([run]).get("learning_rate") for run in runs]
         rates = [rate if isinstance(rate, float) else np.nan for rate in rates]
         batch = getattr(runs[0], "batch_size", None)
-        self.log = Log(config, self.model, self.sequences, rates, self.steps, batch_size=batch)
+        try:
+            self.log = Log(config, self.model, self.sequences, rates, self.steps, batch_size=batch)
+        except MemoryError:
+            raise InputError(
+                f"`steps` must leave room for the log in memory, got {self.steps}. Choose fewer."
+            ) from None
+        self.probes = Probes(self.model, self.sequences)
 
     def begin(self) -> None:
         """Take up what the folder holds, or make it."""
@@ -144,12 +171,13 @@ class _Job:
         )
         self.systems = [Measured(self.passes, self._hear) for _ in self.runs]
         pairs = zip(self.runs, self.systems, strict=True)
-        self.inners = [run.init(system, state) for run, system in pairs]
+        inners = [run.init(system, state) for run, system in pairs]
+        self.place = _Place(0, inners, np.full(len(self.runs), _GOES_ON))
         if self.folder is None:
             return
         if self.resumed:
             self._take_up(self.folder)
-        wait_for_all("read")
+        check_alike(f"{self.folder.path} is not the same for all processes", self.place.step)
         if jax.process_index() == 0:
             if self.resumed:
                 self.folder.lengthen(self.tables, self._dataset())
@@ -157,46 +185,53 @@ class _Job:
                 self.folder.begin(self.tables, self.model, self.sequences, self._dataset())
 
     def _take_up(self, folder: Folder) -> None:
-        found = folder.newest()
+        found = folder.newest(self.start)
         if found is None:
             return
-        self.index, leaves, tail = found
-        structure = jax.tree.structure(self.inners)
-        *leaves, self.ended = leaves
-        self.inners = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
-        self.log.put(0, folder.entries(self.index))
-        self.log.put(folder.chunk_start(self.index), tail)
-        known = self.log.values["loss"][min(self.index, self.steps)]
-        self.is_whole = (
-            self.index == self.steps and not np.isnan(known[self.ended == _GOES_ON]).any()
-        )
-        self.saved = self.index
+        index, (*leaves, ended), tail = found
+        old, structure = jax.tree.flatten(self.place.inners)
+        if [np.shape(leaf) for leaf in leaves] != [np.shape(leaf) for leaf in old]:
+            raise InputError(
+                f"{folder.path} was trained by another optimizer: its memory has another form. Take the "
+                "old one, or name another folder."
+            )
+        inners = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+        self.log.put(0, folder.entries(index))
+        self.log.put(folder.chunk_start(index), tail)
+        goes_on = ended == _GOES_ON
+        if np.isnan(self.log.values["loss"][:index, goes_on]).any():
+            raise InputError(
+                f"{folder.log_path} has lost entries before step {index}. Move {folder.path} away and "
+                "train again."
+            )
+        last = self.log.values["loss"][min(index, self.steps), goes_on]
+        is_whole = index == self.steps and not np.isnan(last).any()
+        self.place, self.saved = _Place(index, inners, ended, is_whole), index
+
+    @property
+    def is_over(self) -> bool:
+        return self.place.is_whole or bool((self.place.ended != _GOES_ON).all())
 
     def _hear(self) -> None:
         if self.progress is not None:
-            self.progress(self.index, self.steps)
+            self.progress(self.place.step, self.steps)
 
     def run(self, progress: Any, patience: float) -> Training:
         """Go on to the last step; whatever comes in between, what is done is kept."""
         self.progress = progress
-        if self.is_whole or (self.ended != _GOES_ON).all():
+        if self.is_over:
             return self._result()
-        regression = None
-        if self.is_regression:
-            regression = Regression(self.passes, self._hear)
-        probes = Probes(self.model, self.sequences)
+        regression = Regression(self.passes, self._hear) if self.is_regression else None
         key, last = jax.random.key(self.config.seed), time.monotonic()
         try:
-            while True:
-                if regression is not None:
-                    self._measure_all(regression)
-                self._step(probes, key)
-                if self.is_whole or (self.ended != _GOES_ON).all():
-                    break
+            while not self.is_over:
                 self._hear()
                 if time.monotonic() - last > patience:
                     self._save()
                     last = time.monotonic()
+                if regression is not None:
+                    self._measure_all(regression)
+                self.place = self._step(self.place, key)
         finally:
             self._save()
         self._hear()
@@ -204,60 +239,60 @@ class _Job:
 
     def _measure_all(self, regression: Regression) -> None:
         """Losses and gradients of all runs at once."""
-        states = [run.state_of(inner) for run, inner in zip(self.runs, self.inners, strict=True)]
+        states = [
+            run.state_of(inner) for run, inner in zip(self.runs, self.place.inners, strict=True)
+        ]
         stack = {"wo2": np.stack([np.asarray(state["wo2"]) for state in states])}
         found = regression.measure_all(stack)
         for k, (system, state) in enumerate(zip(self.systems, states, strict=True)):
             system.know(state, jax.tree.map(lambda part, k=k: part[k], found))
 
-    def _step(self, probes: Probes, key: Any) -> None:
+    def _step(self, place: _Place, key: Any) -> _Place:
         """Note the state of each run, and move it, unless this was the last step."""
-        moved, ended = list(self.inners), self.ended.copy()
+        index, inners, ended = place.step, list(place.inners), place.ended.copy()
         for k, (run, system) in enumerate(zip(self.runs, self.systems, strict=True)):
             if ended[k] != _GOES_ON:
                 continue
-            state = jax.tree.map(np.asarray, run.state_of(self.inners[k]))
-            moved[k] = run.step(system, self.inners[k], jnp.asarray(self.index), key)
-            self.log.note(self.index, k, entry_of(system.sums, probes, state))
-            next_state = {} if self.index == self.steps else run.state_of(moved[k])
-            if not _is_finite(system.sums, next_state):
-                ended[k] = self.index
-        self.ended = ended
-        if self.index == self.steps:
-            self.is_whole = True
-            return
-        self.inners = [
-            new if end == _GOES_ON else old
-            for new, old, end in zip(moved, self.inners, ended, strict=True)
-        ]
-        self.index += 1
+            state = jax.tree.map(np.asarray, run.state_of(inners[k]))
+            moved = run.step(system, inners[k], jnp.asarray(index), key)
+            self.log.note(index, k, entry_of(system.sums, self.probes, state))
+            is_last = index == self.steps
+            if not _is_finite(system.sums, {} if is_last else run.state_of(moved)):
+                ended[k] = index
+            elif not is_last:
+                inners[k] = moved
+        if index == self.steps:
+            return _Place(index, place.inners, ended, is_whole=True)
+        return _Place(index + 1, inners, ended)
 
     def _save(self) -> None:
         """Write all entries so far, then what it takes to go on."""
         if self.folder is None or jax.process_index() != 0:
             return
-        first = self.folder.chunk_start(self.saved)
-        end = self.index + self.is_whole
+        place, first = self.place, self.folder.chunk_start(self.saved)
+        end = place.step + place.is_whole
         if end == 0:
             return
         self.folder.append(first, self.log.cut(first, end), self._attrs())
-        tail = self.log.cut(self.folder.chunk_start(self.index), end)
-        self.folder.write_checkpoint(self.index, [*jax.tree.leaves(self.inners), self.ended], tail)
-        self.saved = self.index
+        tail = self.log.cut(self.folder.chunk_start(place.step), end)
+        leaves = [*jax.tree.leaves(place.inners), place.ended]
+        self.folder.write_checkpoint(place.step, self.start, leaves, tail)
+        self.saved = place.step
 
     def _attrs(self) -> dict[str, Any]:
-        gone = self.ended != _GOES_ON
-        status = "not finite" if gone.all() else "completed" if self.is_whole else "unfinished"
-        attrs: dict[str, Any] = {"status": status, "stopped_at": int(min(self.index, self.steps))}
+        index, _, ended, is_whole = self.place
+        gone = ended != _GOES_ON
+        status = "not finite" if gone.all() else "completed" if is_whole else "unfinished"
+        attrs: dict[str, Any] = {"status": status, "stopped_at": index}
         if gone.any():
-            attrs["not_finite_at"] = [int(step) if step != _GOES_ON else -1 for step in self.ended]
-        return attrs
+            attrs["not_finite_at"] = [int(step) for step in ended]
+        return attrs | {"devices": jax.device_count()}
 
     def _dataset(self) -> xr.Dataset:
         return self.log.dataset(self._attrs() | {"config": to_toml(self.tables)})
 
     def _result(self) -> Training:
-        pairs = zip(self.runs, self.inners, strict=True)
+        pairs = zip(self.runs, self.place.inners, strict=True)
         states = [jax.tree.map(np.asarray, run.state_of(inner)) for run, inner in pairs]
         models = [self.model.replace(state) for state in states]
         return Training(self._dataset(), models, self.sequences)

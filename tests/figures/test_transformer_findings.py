@@ -1,0 +1,35 @@
+"""The verdicts of Figure 7 follow from its numbers."""
+
+import numpy as np
+import pytest
+
+from engram.figures import _training
+from engram.figures import fig7_transformer as fig7
+
+
+def test_spikes_and_ways_back():
+    assert _training.num_spikes([4, 3, 2, 1]) == 0
+    assert _training.num_spikes([4, 2, 2.1, 5, 4, 1, 1.2, np.nan]) == 2
+    up, down = np.array([[0.0], [1.0], [3.0]]), np.array([[3.0], [1.0], [0.0]])
+    assert _training.backwards(up) == 0
+    assert _training.backwards(down) == 1
+    assert _training.backwards(np.array([[0.0], [2.0], [1.0]])) == pytest.approx(1 / 3)
+
+
+def test_growing_together_takes_growth_and_likeness():
+    rng = np.random.default_rng(0)
+    alike = 5 + rng.standard_normal(64)
+    zero = np.zeros(64)
+    assert fig7._is_together(zero, alike)
+    assert not fig7._is_together(alike + 1, alike)  # they fell
+    half = np.where(np.arange(64) < 33, 0.001, -5.0)
+    assert not fig7._is_together(zero - 9, half)
+    few = np.where(np.arange(64) == 0, 100.0, 0.1)
+    assert not fig7._is_together(zero, few)
+
+
+def test_lowest_is_of_what_is_finite():
+    assert fig7._lowest([np.nan, 3.0, 2.0]) == 2
+    assert fig7._lowest([np.nan, np.nan]) == 0
+    assert fig7._falls([3, 2, 1])
+    assert not fig7._falls([3, 2, np.nan])
