@@ -36,7 +36,7 @@ reproduce: $(VENV)/.has-base
 	@$(BIN)/engram reproduce $(ARGS)
 
 test: $(VENV)/.has-test
-	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses=4 $(ARGS)
 
 lint: $(VENV)/.has-test
 	@$(BIN)/ruff format --check .

@@ -29,12 +29,6 @@ SMALL = {
 }  # fmt: skip
 
 
-# One figure's tests go to one process, which computes it once.
-each_figure = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in figures.FIGURES]
-)
-
-
 @pytest.fixture(scope="module")
 def made():
     """Each figure's data once, on the authors' own grids and few draws."""
@@ -53,7 +47,7 @@ def made():
     return of
 
 
-@each_figure
+@pytest.mark.parametrize("name", figures.FIGURES)
 def test_every_reference_value_is_reproduced(made, name):
     module = figures.module_of(name)
     rows = module.compare(made(name))
@@ -121,7 +115,7 @@ def test_settings_that_make_no_sense_are_refused(made, tmp_path, settings):
         figures.compute_again(tmp_path / "fig2.nc")
 
 
-@each_figure
+@pytest.mark.parametrize("name", figures.FIGURES)
 def test_the_picture_is_whole(made, name):
     figure = figures.module_of(name).draw(made(name))
     canvas = FigureCanvasAgg(figure)
@@ -138,7 +132,7 @@ def test_the_picture_is_whole(made, name):
     assert len(labelled) >= 2
 
 
-@each_figure
+@pytest.mark.parametrize("name", figures.FIGURES)
 def test_data_says_what_it_is_and_can_be_written(made, name, tmp_path):
     data = made(name)
     path = tmp_path / f"{name}.nc"
