@@ -68,6 +68,12 @@ def test_starts_from_a_file(here, tmp_path):
     done = here("train", "--start", second / "start.npz", "--dim", 9, "--out", tmp_path / "fourth")
     assert done.returncode == 2
     assert "--dim must be 8, as in" in done.stderr
+    done = here(
+        "train", "--start", second / "start.npz", "--sequences", 99, "--matrices", "wo2", "--steps", 1,
+        "--out", tmp_path / "fifth",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "--sequences is 6, as in" in done.stderr
 
 
 def test_a_loss_that_is_not_finite_is_told_with_its_step(here, tmp_path):

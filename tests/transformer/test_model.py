@@ -183,6 +183,8 @@ def test_memories_are_what_attention_and_readout_compute(small):
     np.testing.assert_allclose(
         tf.causal_margins(*found["wk1"], itself=False)[1:], strict, rtol=1e-9, atol=1e-12
     )
+    of_all = memory.margins(*tf.memories(model)["wk2"])  # without triggers: every token
+    np.testing.assert_allclose(of_all[triggers], expected["wk2_all"], rtol=1e-9, atol=1e-12)
     # All else that is known of memories applies.
     assert 0 <= memory.error_rate(*found["wo2"]) <= 1
     assert memory.sharpness(*found["wk2"]) > 0

@@ -23,7 +23,11 @@ def bench(names: list[str], *, as_json: bool, threads: int, repeats: int, only_l
         for work in WORKS.values():
             print(f"{work.name:20} {work.work}")
         return
-    unknown = [name for name in names if name not in WORKS]
+    chosen = {
+        name: [work for work in WORKS if work == name or work.startswith(f"{name}-")]
+        for name in names
+    }
+    unknown = [name for name, works in chosen.items() if not works]
     if unknown:
         raise InputError(
             f"NAME must be one of {', '.join(WORKS)}, got {', '.join(unknown)}. "
@@ -31,7 +35,7 @@ def bench(names: list[str], *, as_json: bool, threads: int, repeats: int, only_l
         )
     limits, found = Limits(), []
     progress = Console(stderr=True)
-    for name in names or WORKS:
+    for name in dict.fromkeys(work for works in chosen.values() for work in works) or WORKS:
         # A line, not a spinner: a spinner would take turns on the cores that are being timed.
         progress.print(f"[dim]timing {name}: {WORKS[name].work}[/dim]")
         found.append(measure(WORKS[name], limits, repeats=repeats))

@@ -35,7 +35,7 @@ def train(
         if isinstance(table, dict):
             table |= values
     config, runs, begun_from = read_training(tables, "the options" if spec is None else str(spec))
-    _check_sizes(given.get("transformer", {}), config, start, data)
+    _check_sizes(tables.get("transformer", {}), config, start, data)
     is_first = use_devices(devices, cluster)
     check_folder("--out", out)
     _check_start(config, start, data, out, begun_from)
@@ -61,21 +61,26 @@ def train(
     console.print(f"written: {out}", highlight=False, soft_wrap=True)
 
 
-def _check_sizes(given: dict[str, Any], config: Any, start: Any, data: Any) -> None:
-    """Sizes come from the files, if there are any: what is asked for must agree."""
+def _check_sizes(asked: dict[str, Any], config: Any, start: Any, data: Any) -> None:
+    """Sizes come from the files, if there are any; what was asked for otherwise is told."""
     from engram._checks import InputError
     from engram.transformer import prepare, sized
 
-    asked = [name for name in ("dim", "sequences", "length", "num_triggers") if name in given]
-    if not asked or (start is None and data is None):
+    names = [name for name in ("dim", "sequences", "length", "num_triggers") if name in asked]
+    if not names or (start is None and data is None):
         return
     found = sized(config, *prepare(config, start, data))
-    for name in asked:
-        if given[name] != getattr(found, name):
+    for name in names:
+        option, size = f"--{name.replace('_', '-')}", getattr(found, name)
+        if asked[name] == size:
+            continue
+        if name == "dim":
             raise InputError(
-                f"--{name.replace('_', '-')} must be {getattr(found, name)}, as in {start or data}, got "
-                f"{given[name]}. Leave it out."
+                f"{option} must be {size}, as in {start or data}, got {asked[name]}. Leave it out."
             )
+        Console(stderr=True).print(
+            f"{option} is {size}, as in {data or start}, not {asked[name]}", highlight=False, soft_wrap=True
+        )  # fmt: skip
 
 
 def _typed() -> str:

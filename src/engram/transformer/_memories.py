@@ -23,7 +23,7 @@ class Memory(NamedTuple):
     W: Weights
 
 
-def memories(model: Model, triggers: Any) -> dict[str, Memory]:
+def memories(model: Model, triggers: Any = None) -> dict[str, Memory]:
     r"""W_O^2, W_K^2 and W_K^1 as associative memories, with uniform frequencies.
 
     - `wo2` maps what is read, $\phi_o(e_i) = W_V^2 e_i$, to the token's own output embedding $u_i$.
@@ -37,13 +37,13 @@ def memories(model: Model, triggers: Any) -> dict[str, Memory]:
 
     Args:
         model: The transformer.
-        triggers: The tokens that W_K^2 must find.
+        triggers: The tokens that W_K^2 must find; by default all.
 
     Paper: sub:appx_transformer, where the maximum of W_K^2 runs over queries by mistake.
     """
     double = lambda array: np.asarray(array, np.float64)
     E, P, U = map(double, (model.W_E, model.W_P, model.W_U))
-    triggers = _each_once(triggers)
+    triggers = np.arange(len(E)) if triggers is None else _each_once(triggers)
     read_as = double(model["wv2"])
     keyed_as = double(model["wo1"]) @ double(model["wv1"])
     uniform = lambda n: np.full(n, 1 / n)
