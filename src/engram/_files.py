@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from engram._checks import InputError
 
@@ -54,3 +55,22 @@ def check_folder(name: str, path: Path) -> None:
             f"`{name}` must be a folder that can be written to, got {path} ({error.strerror}). "
             "Name another one."
         ) from None
+
+
+def changes_between(old: Any, new: Any, where: str, place: str = "") -> list[str]:
+    """What differs between two specs, one line each; the old one is told to lie `where`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        below = lambda key: f"{place}.{key}" if place else str(key)
+        return [
+            line
+            for key in dict.fromkeys([*old, *new])
+            for line in changes_between(old.get(key), new.get(key), where, below(key))
+        ]
+    return [] if old == new else [f"{place}: {_short(old)} {where}, {_short(new)} now"]
+
+
+def _short(value: Any) -> str:
+    is_long = isinstance(value, list) and len(value) > 4
+    if is_long and all(isinstance(number, int | float) for number in value):
+        return f"{len(value)} values from {value[0]:g} to {value[-1]:g}"
+    return "nothing" if value is None else str(value)

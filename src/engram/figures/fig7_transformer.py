@@ -54,7 +54,7 @@ class Settings:
     alone_steps: int = 50
     dims: tuple[int, ...] = (64, 128)
     rates: tuple[float, ...] = (2.0, 5.0, 10.0, 20.0)
-    steps: int = 125
+    steps: int = 100
     sequences: int = 256
     length: int = 256
     imbalanced_rate: float = 5.0  # of the ablation with outputs from the bigram law

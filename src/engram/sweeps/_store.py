@@ -12,6 +12,7 @@ import xarray as xr
 
 import engram
 from engram._checks import InputError
+from engram._files import changes_between
 from engram.sweeps._plan import Plan, Unit
 
 _KIND = "engram sweep"
@@ -201,31 +202,9 @@ def _check_same(path: Path, attrs: dict[str, Any], plan: Plan) -> None:
         raise InputError(f"{path} is not a sweep of engram. Name another store.")
     if attrs.get("spec_hash") == plan.hash:
         return
-    changes = changes_between(json.loads(attrs["spec"]), plan.text)
+    changes = changes_between(json.loads(attrs["spec"]), plan.text, "in the store")
     raise InputError(
         f"{path} holds another sweep; a store is resumed with its own spec only. Changed:\n  "
         + "\n  ".join(changes)
         + "\nName another store, or take the old spec."
     )
-
-
-def changes_between(old: Any, new: Any, place: str = "") -> list[str]:
-    """What differs between two specs, one line each."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = list(dict.fromkeys([*old, *new]))
-        return [
-            line
-            for key in keys
-            for line in changes_between(
-                old.get(key), new.get(key), f"{place}.{key}" if place else key
-            )
-        ]
-    if old == new:
-        return []
-    return [f"{place}: {_short(old)} in the store, {_short(new)} now"]
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list) and len(value) > 4:
-        return f"{len(value)} values from {value[0]:g} to {value[-1]:g}"
-    return "nothing" if value is None else str(value)

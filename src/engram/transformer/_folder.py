@@ -14,7 +14,7 @@ import xarray as xr
 
 import engram
 from engram._checks import InputError
-from engram._files import check_folder, clear_leftovers, written_whole
+from engram._files import changes_between, check_folder, clear_leftovers, written_whole
 from engram.transformer._model import Model
 from engram.transformer._start import write_start
 from engram.transformer._task import Sequences
@@ -47,7 +47,7 @@ class Folder:
                 f"{self.path}/config.toml cannot be read ({error}). Move the folder away."
             ) from None
         old = {name: old.get(name) for name in tables}
-        changes = _changes(old, json.loads(json.dumps(tables)))
+        changes = changes_between(old, json.loads(json.dumps(tables)), "in the folder")
         before = old["dynamics"].get("steps") if isinstance(old["dynamics"], dict) else None
         if isinstance(before, int) and tables["dynamics"]["steps"] > before:
             changes = [line for line in changes if not line.startswith("dynamics.steps")]
@@ -193,18 +193,6 @@ def open_log(path: str | Path) -> xr.Dataset:
         return xr.open_zarr(path, consolidated=False, chunks=None).load()
     except Exception as error:  # zarr tells damage in many ways
         raise InputError(f"{path} cannot be read ({type(error).__name__}). Train again.") from None
-
-
-def _changes(old: Any, new: Any, place: str = "") -> list[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = dict.fromkeys([*old, *new])
-        below = lambda key: f"{place}.{key}" if place else str(key)
-        return [line for key in keys for line in _changes(old.get(key), new.get(key), below(key))]
-    return [] if old == new else [f"{place}: {_said(old)} in the folder, {_said(new)} now"]
-
-
-def _said(value: Any) -> str:
-    return "nothing" if value is None else str(value)
 
 
 def to_toml(tables: dict[str, dict[str, Any]]) -> str:

@@ -143,22 +143,28 @@ def _piece(
     return jax.tree.map(jnp.add, so_far, on_device(model, data, share, streams))
 
 
-@functools.partial(jax.jit, static_argnames=("mesh",))
-def _streams(model: Model, data: Data, share: Share, *, mesh: Mesh) -> Any:
-    """The stream after the first layer, batch by batch."""
+@functools.partial(jax.jit, static_argnames=("look", "mesh"))
+def look_at_streams(
+    look: Callable[..., Any], model: Model, data: Data, share: Share, *, mesh: Mesh
+) -> Any:
+    """`look(model, data, rows, stream)`, batch by batch: what it sees in the stream after the first layer."""
 
-    def one(model: Model, data: Data, rows: Any) -> Any:
+    def on_device(model: Model, data: Data, rows: Any) -> Any:
         tables = make_tables(model)
 
         def of(rows: Any) -> Any:
             first = first_layer(tables, jnp.asarray(data.tokens)[rows].astype(int))
-            return first.start + first.added
+            return look(model, data, rows, first.start + first.added)
 
-        return jax.lax.map(of, rows[0])[None]
+        return jax.tree.map(lambda found: found[None], jax.lax.map(of, rows[0]))
 
     return jax.shard_map(
-        one, mesh=mesh, in_specs=(P(), P(), P(AXIS)), out_specs=P(AXIS), check_vma=False
+        on_device, mesh=mesh, in_specs=(P(), P(), P(AXIS)), out_specs=P(AXIS), check_vma=False
     )(model, data, share.rows)
+
+
+def _all_of_it(model: Model, data: Data, rows: Any, stream: Any) -> Any:
+    return stream
 
 
 class Passes:
@@ -198,7 +204,8 @@ class Passes:
         kept = self.num_sequences * sequences.length * model.dim * self.dtype.itemsize
         if whole and "wk1" not in trained and kept <= _CACHE:
             self._streams = [
-                _streams(self.model, self.data, share, mesh=self.mesh) for share in self.pieces
+                look_at_streams(_all_of_it, self.model, self.data, share, mesh=self.mesh)
+                for share in self.pieces
             ]
 
     def _share(self, rows: np.ndarray, weights: np.ndarray) -> list[Share]:

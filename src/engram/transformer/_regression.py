@@ -18,8 +18,8 @@ from jaxtyping import Float, Integer
 from engram._types import Array
 from engram.transformer._devices import AXIS, gather, spread
 from engram.transformer._model import Model
-from engram.transformer._passes import Data, Passes, Share
-from engram.transformer._sums import Sums, errors_of, features, first_layer, make_tables
+from engram.transformer._passes import Data, Passes, look_at_streams
+from engram.transformer._sums import Sums, errors_of, features
 
 _ROWS = 256  # positions at a time: their logits stay in the cache
 
@@ -33,24 +33,11 @@ class Rows(NamedTuple):
     weights: Float[Array, "D K R"]
 
 
-@functools.partial(jax.jit, static_argnames=("mesh",))
-def _read(model: Model, data: Data, share: Share, *, mesh: Mesh) -> Any:
-    """Features and the logits without W_O^2, for a piece of the sequences."""
-
-    def one(model: Model, data: Data, rows: Any) -> Any:
-        tables = make_tables(model)
-
-        def of(rows: Any) -> Any:
-            first = first_layer(tables, jnp.asarray(data.tokens)[rows].astype(int))
-            positions = jnp.asarray(data.positions)[rows].astype(int)
-            here, *_, read = features(model, first.start + first.added, positions)
-            return read, here @ model.W_U.T
-
-        return jax.tree.map(lambda x: x[None], jax.lax.map(of, rows[0]))
-
-    return jax.shard_map(
-        one, mesh=mesh, in_specs=(P(), P(), P(AXIS)), out_specs=P(AXIS), check_vma=False
-    )(model, data, share.rows)
+def _features(model: Model, data: Data, rows: Any, stream: Any) -> tuple[Any, Any]:
+    """What attention reads where the loss looks, and the logits without W_O^2."""
+    positions = jnp.asarray(data.positions)[rows].astype(int)
+    here, *_, read = features(model, stream, positions)
+    return read, here @ model.W_U.T
 
 
 class _Filling:
@@ -77,7 +64,7 @@ def _pack(passes: Passes, tell: Callable[[], None] | None) -> Rows:
     d, N = passes.model.dim, passes.model.W_U.shape[0]
     mine: dict[int, _Filling] = {}
     for share, counts, on_mesh in zip(passes.shares, used, passes.pieces, strict=True):
-        found = _read(passes.model, passes.data, on_mesh, mesh=mesh)
+        found = look_at_streams(_features, passes.model, passes.data, on_mesh, mesh=mesh)
         for read, base in zip(*(part.addressable_shards for part in found), strict=True):
             device = read.index[0].start or 0
             inside = np.arange(data.positions.shape[1]) < counts[device][..., None]
