@@ -35,10 +35,8 @@ help:
 reproduce: $(VENV)/.has-base
 	@$(BIN)/engram reproduce $(ARGS)
 
-# Processes share what they compile, also with the next run.
 test: $(VENV)/.has-test
-	@JAX_COMPILATION_CACHE_DIR="$(CURDIR)/$(VENV)/.compiled" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.2 \
-	  $(BIN)/python -m pytest -n auto --maxprocesses=4 $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses=4 $(ARGS)
 
 lint: $(VENV)/.has-test
 	@$(BIN)/ruff format --check .
