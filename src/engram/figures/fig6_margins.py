@@ -19,6 +19,7 @@ from engram.dynamics import GradientDescent, advance, begin
 from engram.figures._comparison import Comparison, compared
 from engram.figures._labels import labelled
 from engram.figures._reference import arrays_of, case_of, problem_of
+from engram.figures._training import FIVE
 from engram.particles import ParticleSystem
 from engram.problem import Problem, on_sphere
 from engram.simulation import simulate
@@ -195,13 +196,9 @@ def _shown(data: xr.Dataset) -> int:
     return json.loads(data.attrs["settings"])["shown"]
 
 
-# From frequent to rare: dark to light (of "magma"), so that no token looks like a learning rate.
-_TOKENS = ["#000004", "#51127C", "#B73779", "#FC8961", "#E8C547"]
-
-
 def _margins(axes: Axes, run: xr.Dataset) -> None:
     axes.axhline(0, color="0.6", lw=0.8, zorder=0)
-    for token, colour in zip(run.token.values, _TOKENS, strict=True):
+    for token, colour in zip(run.token.values, FIVE, strict=True):
         axes.plot(
             run.step, run.margins.sel(token=token), color=colour, lw=1.1, label=f"{token + 1}"
         )

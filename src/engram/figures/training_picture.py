@@ -20,7 +20,7 @@ def draw_training(log: xr.Dataset) -> Figure:
     """Losses and accuracies of all runs, margins of the one that ends lowest."""
     log = log if "run" in log.dims else log.expand_dims("run")
     rates = _rates(log)
-    known = np.flatnonzero(np.isfinite(log.loss.values).any(axis=_axis(log, "loss", "run")))
+    known = np.flatnonzero(np.isfinite(log.loss).any("run"))
     log = log.isel(step=slice(0, int(known[-1]) + 1 if len(known) else 1))
     last = log.loss.isel(step=-1).values
     best = int(np.nanargmin(last)) if np.isfinite(last).any() else 0
@@ -49,10 +49,6 @@ def draw_training(log: xr.Dataset) -> Figure:
         if len(rates) > 1:
             figure.suptitle(rf"margins at $\eta = {rates[best]:g}$", fontsize=8)
         return figure
-
-
-def _axis(log: xr.Dataset, name: str, dim: str) -> int:
-    return log[name].dims.index(dim)
 
 
 def _rates(log: xr.Dataset) -> list[float]:

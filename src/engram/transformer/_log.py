@@ -10,7 +10,7 @@ import xarray as xr
 import engram
 from engram import memory
 from engram.transformer._config import Config
-from engram.transformer._memories import causal_margins, memories
+from engram.transformer._memories import causal_margins, each_once, memories
 from engram.transformer._model import Model
 from engram.transformer._sums import Sums
 from engram.transformer._task import Sequences
@@ -72,10 +72,10 @@ class Log:
         *,
         batch_size: int | None,
     ):
-        sizes = {
-            "token": len(model.W_E),
-            "trigger": len(np.unique(sequences.triggers)),
-            "position": len(model.W_P) - 1,
+        self._coords = {
+            "token": np.arange(len(model.W_E)),
+            "trigger": each_once(sequences.triggers),
+            "position": np.arange(1, len(model.W_P)),
         }
         self._rates, self._steps = list(rates), steps
         self._axes: dict[str, tuple[str, ...]] = {"loss": (), "accuracy": ()}
@@ -90,15 +90,9 @@ class Log:
         for name, (axis, meaning) in _MARGINS.items():
             self._axes[f"margins_{name}"] = (axis,)
             self._meanings[f"margins_{name}"] = meaning
-        first = np.unique(sequences.triggers, return_index=True)[1]
-        self._coords = {
-            "token": np.arange(sizes["token"]),
-            "trigger": sequences.triggers.ravel()[np.sort(first)],
-            "position": np.arange(1, sizes["position"] + 1),
-        }
         shape = (steps + 1, len(self._rates))
         self.values = {
-            name: np.full((*shape, *(sizes[axis] for axis in axes)), np.nan)
+            name: np.full((*shape, *(len(self._coords[axis]) for axis in axes)), np.nan)
             for name, axes in self._axes.items()
         }
 

@@ -6,15 +6,13 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from engram._checks import InputError
-from engram._types import Array, Weights
-from engram.system import AbstractSystem
+from engram._types import Array
 from engram.transformer._passes import Passes
 from engram.transformer._sums import Sums
-from engram.transformer._system import norm_of
+from engram.transformer._system import AbstractMatrices
 
 
-class Measured(AbstractSystem):
+class Measured(AbstractMatrices):
     """A system that remembers what it measured last: a dynamics asks for gradients, the log for losses.
 
     Args:
@@ -59,14 +57,3 @@ class Measured(AbstractSystem):
     @property
     def dim(self) -> int:
         return self.passes.model.dim
-
-    def norm(self, direction: PyTree) -> Any:
-        return norm_of(direction)
-
-    def speed(self, direction: PyTree) -> Any:
-        return norm_of(direction)
-
-    def lift(self, change: Weights) -> Any:
-        raise InputError(
-            "`noise_scale` is noise on one matrix, and a transformer has several. Use `batch_size`."
-        )

@@ -43,7 +43,7 @@ def memories(model: Model, triggers: Any = None) -> dict[str, Memory]:
     """
     double = lambda array: np.asarray(array, np.float64)
     E, P, U = map(double, (model.W_E, model.W_P, model.W_U))
-    triggers = np.arange(len(E)) if triggers is None else _each_once(triggers)
+    triggers = np.arange(len(E)) if triggers is None else each_once(triggers)
     read_as = double(model["wv2"])
     keyed_as = double(model["wo1"]) @ double(model["wv1"])
     uniform = lambda n: np.full(n, 1 / n)
@@ -59,7 +59,7 @@ def memories(model: Model, triggers: Any = None) -> dict[str, Memory]:
     }
 
 
-def _each_once(triggers: Any) -> np.ndarray:
+def each_once(triggers: Any) -> np.ndarray:
     """The triggers in the order in which they are first met."""
     found, first = np.unique(triggers, return_index=True)
     return found[np.argsort(first)].astype(int)

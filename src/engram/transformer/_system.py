@@ -15,12 +15,22 @@ from engram.transformer._sums import Sums
 from engram.transformer._task import Sequences
 
 
-def norm_of(direction: dict[str, Any]) -> Any:
-    """The length of a gradient over all trained matrices."""
-    return jnp.sqrt(sum(jnp.square(part).sum() for part in direction.values()))
+class AbstractMatrices(AbstractSystem):
+    """A system whose state is several matrices, by name."""
+
+    def norm(self, direction: PyTree) -> Float[Array, ""]:
+        return jnp.sqrt(sum(jnp.square(part).sum() for part in direction.values()))
+
+    def speed(self, direction: PyTree) -> Float[Array, ""]:
+        return self.norm(direction)
+
+    def lift(self, change: Weights) -> Any:
+        raise InputError(
+            "`noise_scale` is noise on one matrix, and a transformer has several. Use `batch_size`."
+        )
 
 
-class TransformerSystem(AbstractSystem):
+class TransformerSystem(AbstractMatrices):
     """The trained matrices of a transformer; pure, to be compiled, mapped and flowed.
 
     The state is a dictionary from `wo2`, `wk2`, `wk1` to matrices, the law one weight per sequence:
@@ -71,14 +81,3 @@ class TransformerSystem(AbstractSystem):
     @property
     def dim(self) -> int:
         return self.model.dim
-
-    def norm(self, direction: PyTree) -> Float[Array, ""]:
-        return norm_of(direction)
-
-    def speed(self, direction: PyTree) -> Float[Array, ""]:
-        return norm_of(direction)
-
-    def lift(self, change: Weights) -> Any:
-        raise InputError(
-            "`noise_scale` is noise on one matrix, and a transformer has several. Use `batch_size`."
-        )
