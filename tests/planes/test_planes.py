@@ -142,3 +142,13 @@ def test_a_count_may_be_of_numpy():
     grid = (-1.0, 1.0, np.int64(7))
     found = engram.landscape(problem, planes.memory_plane(problem), first=grid, second=grid)
     assert found.sizes == {"second": 7, "first": 7}
+
+
+@pytest.mark.parametrize(("num", "classes", "dim"), [(2, 2, 2), (7, 2, 2), (5, 5, 4)])
+def test_sharpness_along_a_run_is_the_one_recorded(num, classes, dim):
+    problem = engram.on_sphere(num, num, classes, dim)
+    descent = engram.GradientDescent(8.0, 60)
+    run = engram.simulate(problem, descent, record=("sharpness", "weights"))
+    along = planes.sharpness_along(problem, run.weights.values)
+    # Both solve a symmetric eigenproblem backward stably: a few rounding errors of the largest eigenvalue.
+    np.testing.assert_allclose(along, run.sharpness.values, rtol=1e-12)

@@ -197,6 +197,7 @@ def describe_events(found: Found, last: int) -> dict[str, tuple[tuple[str, ...],
     }
 
 
+@eqx.filter_jit
 def events_of_series(loss: Array, error: Array, margin: Array) -> Found:
     """The events of a recorded series, counted in records: for flows, which have no steps."""
     events = Events()

@@ -9,3 +9,5 @@ from engram.planes._plane import memory_plane as memory_plane
 from engram.planes._plane import plane_through as plane_through
 from engram.planes._plane import principal_plane as principal_plane
 from engram.planes._regions import error_regions as error_regions
+from engram.planes._spectra import sharpness_along as sharpness_along
+from engram.planes._spectra import span_size as span_size

@@ -10,10 +10,17 @@ import xarray as xr
 from engram import memory
 from engram._checks import InputError, check_count
 from engram.planes._plane import Plane
+from engram.planes._spectra import (
+    block_size,
+    eigenvalues,
+    is_wrong,
+    recall,
+    span_size,
+    wrong_margins,
+)
 from engram.problem import Problem
 
 QUANTITIES = ("loss", "error", "gradient", "sharpness", "eigenvalues")
-_ROOM = 2**23  # numbers at a time, in the largest array of a block of grid points
 _DENSE = 300  # entries of W beyond which the sharpness is found by Lanczos, point by point
 
 
@@ -50,7 +57,7 @@ def landscape(
         raise InputError("`problem` must have certain targets for a landscape.")
     x, y = _axis("first", first), _axis("second", second)
     a, b = (grid.ravel() for grid in np.meshgrid(x, y))
-    block = _block(problem, quantities)
+    block = block_size(problem, curved="sharpness" in quantities or "eigenvalues" in quantities)
     slices = [
         _evaluate(problem, plane, a[at : at + block], b[at : at + block], quantities)
         for at in range(0, len(a), block)
@@ -64,16 +71,6 @@ def landscape(
     }
     attrs = {"first": plane.names[0], "second": plane.names[1], "is_exact": int(plane.is_exact)}
     return xr.Dataset(variables, {"first": x, "second": y}, attrs)
-
-
-def _block(problem: Problem, quantities: Sequence[str]) -> int:
-    """How many grid points fit into the room."""
-    each = problem.num_inputs * problem.num_outputs
-    if "sharpness" in quantities or "eigenvalues" in quantities:
-        B, A = memory.update_bases(problem)
-        size = B.shape[1] * A.shape[1]
-        each = max(each * B.shape[1], problem.num_inputs * B.shape[1] ** 2, size**2)
-    return max(1, min(4096, _ROOM // each))
 
 
 def _axis(name: str, values: Any) -> np.ndarray:
@@ -92,29 +89,26 @@ def _axis(name: str, values: Any) -> np.ndarray:
 def _evaluate(
     problem: Problem, plane: Plane, a: np.ndarray, b: np.ndarray, quantities: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    p, label = np.asarray(problem.probs), np.asarray(problem.labels)
-    M = problem.num_outputs
-    wrong = np.arange(M)[None, :] != label[:, None]
+    p = np.asarray(problem.probs)
     m0, m1, m2 = (
-        np.asarray(memory.class_margins(problem, V))[wrong].reshape(len(p), M - 1)
-        for V in (plane.origin, plane.first, plane.second)
+        wrong_margins(problem, np.asarray(V)) for V in (plane.origin, plane.first, plane.second)
     )
     m = m0 + a[:, None, None] * m1 + b[:, None, None] * m2  # (G, N, M - 1)
-    top = np.maximum(-m.min(-1, keepdims=True), 0.0)
-    mass = np.exp(-m - top)
-    total = np.exp(-top) + mass.sum(-1, keepdims=True)
-    q = mass / total  # probabilities of the wrong classes
+    here = recall(m)
     found: dict[str, np.ndarray] = {}
     if "loss" in quantities:
-        found["loss"] = (p * (np.log(total) + top)[..., 0]).sum(-1)
+        found["loss"] = (p * here.losses).sum(-1)
     if "error" in quantities:
-        later = np.nonzero(wrong)[1].reshape(len(p), M - 1) > label[:, None]
+        classes = np.nonzero(is_wrong(problem))[1].reshape(len(p), -1)
+        later = classes > np.asarray(problem.labels)[:, None]
         right = ((m > 0) | ((m == 0) & later)).all(-1)
         found["error"] = (p * ~right).sum(-1)
     if "gradient" in quantities:
-        found["gradient"] = np.stack([-(p * (q * k).sum(-1)).sum(-1) for k in (m1, m2)], axis=-1)
-    if "eigenvalues" in quantities or ("sharpness" in quantities and _size(problem) <= _DENSE):
-        values = _eigenvalues(problem, wrong, q, np.exp(-top) / total)
+        found["gradient"] = np.stack(
+            [-(p * (here.wrong * k).sum(-1)).sum(-1) for k in (m1, m2)], axis=-1
+        )
+    if "eigenvalues" in quantities or ("sharpness" in quantities and span_size(problem) <= _DENSE):
+        values = eigenvalues(problem, here)
         found["eigenvalues"] = values
         found["sharpness"] = values[:, 0]
     elif "sharpness" in quantities:
@@ -122,35 +116,3 @@ def _evaluate(
         sharp = [float(memory.sharpness(problem, plane.weights(*at))) for at in points]
         found["sharpness"] = np.array(sharp)
     return {name: found[name] for name in quantities}
-
-
-def _size(problem: Problem) -> int:
-    B, A = memory.update_bases(problem)
-    return B.shape[1] * A.shape[1]
-
-
-def _eigenvalues(
-    problem: Problem, wrong: np.ndarray, q: np.ndarray, right: np.ndarray
-) -> np.ndarray:
-    """The Hessian's eigenvalues over the span of the updates, in falling order.
-
-    Outputs are measured from the likeliest class: their mean is then small where one class has nearly all
-    the mass, and the square of the mean takes no digits from the mean of the squares.
-    """
-    B, A = (np.asarray(basis) for basis in memory.update_bases(problem))
-    N, M = wrong.shape
-    order = np.argsort(~wrong, axis=1, kind="stable")  # the wrong classes as in q, then the target
-    U = (problem.outputs @ B)[order]  # (N, M, r)
-    Q = np.concatenate([q, right], axis=-1)  # (G, N, M)
-    likeliest = U[np.arange(N), Q.argmax(-1)]  # (G, N, r)
-    D = U - likeliest[:, :, None, :]
-    mean = np.einsum("gxk,gxki->gxi", Q, D)
-    spread = (
-        np.einsum("gxki,gxkj->gxij", Q[..., None] * D, D) - mean[..., :, None] * mean[..., None, :]
-    )
-    E = problem.inputs @ A
-    weighted = np.asarray(problem.probs)[:, None, None] * E[:, :, None] * E[:, None, :]  # (N, s, s)
-    r, s = B.shape[1], A.shape[1]
-    H = spread.reshape(len(q), N, r * r).transpose(0, 2, 1) @ weighted.reshape(N, s * s)
-    H = H.reshape(len(q), r, r, s, s).transpose(0, 1, 3, 2, 4).reshape(len(q), r * s, r * s)
-    return np.linalg.eigvalsh(H)[:, ::-1]

@@ -38,7 +38,8 @@ from engram.simulation._space import choose_space, make_system
 from engram.simulation._stop import make_stop
 from engram.simulation._when import choose_steps
 
-_POINTS = 64  # records per compiled segment
+_POINTS = 256  # records per compiled segment, at most
+_ROOM = 2**20  # numbers in the records of a segment, about
 _SECONDS = 0.2  # how long a segment may take, so that Ctrl-C and progress are prompt
 
 
@@ -242,11 +243,19 @@ def _flow(system, flow, state, noted: Record, events: bool, about) -> xr.Dataset
     )
 
 
+def _segment_size(problem: Problem, count: int) -> int:
+    """How many records a segment has: a power of two, so that few numbers of records compile anew."""
+    each = problem.num_inputs * problem.num_outputs + problem.dim**2
+    most = max(_ROOM // each, 1)
+    most = min(_POINTS, max(64, 1 << (most.bit_length() - 1)))
+    return min(most, 1 << (max(count, 1) - 1).bit_length())
+
+
 def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> xr.Dataset:
     is_flow = isinstance(dynamics, StochasticGradientFlow)
     carry = _begin(system, dynamics, state, fold)
     _finish(system, dynamics, carry, fold, noted.start)  # compiles now, so that Ctrl-C is prompt
-    size = min(_POINTS, len(steps))
+    size = _segment_size(about["problem"], len(steps))
     rows: list[Any] = []
     total = dynamics.num_steps
     position, limit, measured = 0, 32 * BURST, False
@@ -263,7 +272,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
                 system, dynamics, carry, until, noted, fold, stop, key
             )
             kept = int(np.asarray(reached)[: len(wanted)].sum())
-            rows.append(jax.tree.map(lambda x, kept=kept: np.asarray(x[:kept]), records))
+            rows.append(jax.tree.map(lambda x, kept=kept: np.asarray(x)[:kept], records))
             took = time.perf_counter() - began
             if measured:  # the first segment also compiles
                 # By the steps really made: records may have ended the segment before its limit.
@@ -280,7 +289,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
             # The state that ended the run belongs to the record.
             until = np.full(size, int(carry.index))
             _, records, _ = _segment(system, dynamics, carry, until, noted, fold, stop, key)
-            rows.append(jax.tree.map(lambda x: np.asarray(x[:1]), records))
+            rows.append(jax.tree.map(lambda x: np.asarray(x)[:1], records))
             steps = np.append(steps[: sum(map(_length, rows[:-1]))], int(carry.index))
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
