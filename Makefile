@@ -25,7 +25,7 @@ help:
 	@echo "  make lint        format, types and import layers"
 	@echo "  make bench       side by side with plain PyTorch (installs torch)"
 	@echo "  make docs        build the documentation into docs/_build/html"
-	@echo "  make explore     open the browser explorer (not there yet)"
+	@echo "  make explore     open the browser explorer"
 	@echo "  make clean       remove .venv and everything generated"
 	@echo
 	@echo "Each one installs what it needs into .venv first. Options:"
@@ -52,7 +52,7 @@ docs: $(VENV)/.has-docs
 	@echo "Open docs/_build/html/index.html"
 
 explore: $(VENV)/.has-base
-	@echo "The browser explorer is not part of this version yet."; exit 2
+	@$(BIN)/engram explore $(ARGS)
 
 clean:
 	rm -rf $(VENV) out docs/_build build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -261,6 +261,21 @@ def plot(
 
 
 @app.command()
+def explore(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 is a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page, or only print its address.")] = True,
+) -> None:  # fmt: skip
+    """Open the browser explorer: drag the start, move the learning rate, watch the loss spike.
+
+    It listens on 127.0.0.1 only and needs no network. Ctrl-C ends it; a link copied from the page opens the same
+    state again when the explorer runs on the same --port.
+    """
+    from engram.cli import _explore
+
+    _explore.explore(port, browser=browser)
+
+
+@app.command()
 def bench(
     works: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Which works; default all.")

@@ -13,7 +13,7 @@ ROOM = 2**23  # numbers at a time, in the largest array of a block of points
 
 
 class Recall(NamedTuple):
-    """How points recall their tokens: losses (G, N), probabilities of the wrong classes (G, N, M - 1) and right (G, N, 1)."""
+    """How points recall tokens: losses (G, N), probabilities of wrong (G, N, M - 1) and right (G, N, 1)."""
 
     losses: np.ndarray
     wrong: np.ndarray

@@ -1,0 +1,77 @@
+"""The one contract with the page: what it may ask for becomes a header of JSON and float64 arrays.
+
+A payload is four bytes (the header's length, little-endian), the header, blanks up to a multiple of
+eight, and the arrays one after another. The header lists them by name, shape and place. What is not
+finite is null in the header, and itself in the arrays.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from engram.explorer._objects import python_lines
+from engram.explorer._plane import plane_part
+from engram.explorer._runs import runs_part
+from engram.explorer._state import Request, State
+from engram.problem import Problem
+
+VERSION = 1
+
+
+def compute(request: Request, own: Mapping[str, Problem], check: Callable[[], None]) -> bytes:
+    """The parts that a request wants; `check` raises when nobody waits for them any more."""
+    header: dict[str, Any] = {"version": VERSION}
+    arrays: dict[str, Any] = {}
+    if "plane" in request.parts:
+        about, found = plane_part(request.state, own)
+        header["plane"] = about
+        arrays |= {f"plane.{name}": values for name, values in found.items()}
+    if "runs" in request.parts:
+        about, found = runs_part(request.state, own, check)
+        header["runs"] = about
+        arrays |= {f"runs.{name}": values for name, values in found.items()}
+    return pack(header, arrays)
+
+
+def python(state: State, own: Mapping[str, Problem]) -> str:
+    """The lines which, run, give the numbers on the page."""
+    return python_lines(state, own)
+
+
+def pack(header: dict[str, Any], arrays: Mapping[str, Any]) -> bytes:
+    """A header and arrays as one binary payload."""
+    table, place, blocks = {}, 0, []
+    for name, values in arrays.items():
+        block = np.ascontiguousarray(values, dtype="<f8")
+        table[name] = [list(block.shape), place]
+        place += block.nbytes
+        blocks.append(block.tobytes())
+    text = json.dumps(_plain({**header, "arrays": table}), allow_nan=False).encode()
+    text += b" " * (-(4 + len(text)) % 8)
+    return b"".join([len(text).to_bytes(4, "little"), text, *blocks])
+
+
+def unpack(payload: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The inverse of `pack`, as the page does it."""
+    size = int.from_bytes(payload[:4], "little")
+    header = json.loads(payload[4 : 4 + size])
+    arrays = {}
+    for name, (shape, place) in header.pop("arrays").items():
+        count = math.prod(shape)
+        flat = np.frombuffer(payload, "<f8", count, 4 + size + place)
+        arrays[name] = flat.reshape(shape)
+    return header, arrays
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that JSON has: what is not finite becomes null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value

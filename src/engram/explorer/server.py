@@ -1,0 +1,241 @@
+"""The explorer's server: routes, and where it listens. It answers on 127.0.0.1 only."""
+
+import asyncio
+import importlib
+import secrets
+import socket
+import threading
+import time
+from importlib import resources
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+import engram
+from engram._checks import InputError
+from engram.explorer._desk import Busy, Desk, Stale, TooLong
+from engram.explorer._guard import Guard
+
+MOST_BYTES = 32_768  # of a request
+_BODY_SECONDS = 5.0
+_KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+class Explorer:
+    """The page's server.
+
+    Args:
+        port: Where to listen on 127.0.0.1; a free one by default.
+        framed: Whether notebooks of this machine may show the page in a frame.
+        warm: Whether to compile for the common shapes at once.
+    """
+
+    def __init__(self, port: int = 0, *, framed: bool = False, warm: bool = True):
+        self.own: dict[str, Any] = {}  # problems that Python sessions have handed over
+        self.boot = secrets.token_hex(8)
+        self.warming = Warming() if warm else None
+        self.desk = Desk()
+        self._socket = _listen(port)
+        self.port: int = self._socket.getsockname()[1]
+        app = Guard(make_app(self), framed)
+        config = uvicorn.Config(
+            app, log_level="critical", access_log=False, server_header=False, date_header=False,
+            limit_concurrency=128, timeout_keep_alive=30, timeout_graceful_shutdown=1,
+            ws="none", lifespan="off",
+        )  # fmt: skip
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run,
+            kwargs={"sockets": [self._socket]},
+            daemon=True,
+            name="engram-explorer",
+        )
+
+    @property
+    def url(self) -> str:
+        """The page's address."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    def start(self) -> "Explorer":
+        """Serve in the background; returns when the page can be opened."""
+        self._thread.start()
+        while not self._server.started:
+            if not self._thread.is_alive():
+                raise InputError("the explorer's server did not start.")
+            time.sleep(0.01)
+        if self.warming is not None:
+            self.warming.start()
+        return self
+
+    def wait(self) -> None:
+        """Until it is stopped, or Ctrl-C."""
+        while self._thread.is_alive():
+            self._thread.join(0.5)
+
+    def stop(self) -> None:
+        """End the server and what is at work."""
+        if self.warming is not None:
+            self.warming.stop()
+        self.desk.close()
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(5)
+        self._socket.close()
+
+
+def _listen(port: int) -> socket.socket:
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind(("127.0.0.1", port))
+    except OSError as error:
+        found.close()
+        raise InputError(
+            f"`port` must be free on 127.0.0.1, got {port} ({error.strerror}). Choose another, or 0 for a "
+            "free one."
+        ) from None
+    return found
+
+
+def make_app(explorer: Explorer) -> Starlette:
+    """The routes."""
+    files = {
+        name: (resources.files("engram.explorer") / "static" / name) for name in _static_names()
+    }
+
+    async def page(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        if name not in files:  # names are looked up, never joined to a path
+            return JSONResponse({"error": "There is no such file."}, 404)
+        suffix = name[name.rindex(".") :]
+        return Response(files[name].read_bytes(), media_type=_KINDS[suffix])
+
+    async def status(request: Request) -> Response:
+        warming = explorer.warming
+        told = {"done": 0, "total": 0, "now": None} if warming is None else warming.told()
+        return JSONResponse({"engram": engram.__version__, "boot": explorer.boot, "warming": told})
+
+    async def presets(request: Request) -> Response:
+        module = await asyncio.to_thread(importlib.import_module, "engram.explorer._presets")
+        return JSONResponse(module.PRESETS)
+
+    async def compute(request: Request) -> Response:
+        def work(check: Any) -> bytes:
+            from engram.explorer import payloads
+
+            return payloads.compute(wanted, explorer.own, check)
+
+        wanted = await _read(request)
+        found = await explorer.desk.answer(wanted.client, work)
+        return Response(found, media_type="application/octet-stream")
+
+    async def python(request: Request) -> Response:
+        def work(check: Any) -> str:
+            from engram.explorer import payloads
+
+            return payloads.python(wanted.state, explorer.own)
+
+        wanted = await _read(request)
+        return PlainTextResponse(await explorer.desk.answer(f"{wanted.client}/python", work))
+
+    return Starlette(
+        routes=[
+            Route("/", page, methods=["GET"]),
+            Route("/static/{name}", page, methods=["GET"]),
+            Route("/api/status", status, methods=["GET"]),
+            Route("/api/presets", presets, methods=["GET"]),
+            Route("/api/compute", compute, methods=["POST"]),
+            Route("/api/python", python, methods=["POST"]),
+        ],
+        exception_handlers={
+            InputError: _answer(422),
+            Stale: _nothing,  # not a fault: a newer question has come
+            Busy: _answer(503, "The server is busy with other pages; try again."),
+            TooLong: _answer(
+                422, "This takes too long to compute: choose fewer steps, tokens or runs."
+            ),
+            Exception: _answer(
+                500, "The server met an error of its own; change something and try again."
+            ),
+        },
+    )
+
+
+def _answer(code: int, text: str | None = None) -> Any:
+    async def handler(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": text or str(error)}, code)
+
+    return handler
+
+
+async def _nothing(request: Request, error: Exception) -> Response:
+    return Response(status_code=204)
+
+
+async def _read(request: Request) -> Any:
+    """The request's body, of bounded size and time, as a checked state."""
+    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+        raise InputError("the request must be JSON (content-type: application/json).")
+    body = b""
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise InputError(f"the request must have at most {MOST_BYTES} bytes.")
+    except TimeoutError:
+        raise InputError(f"the request must come within {_BODY_SECONDS:g} seconds.") from None
+    module = await asyncio.to_thread(importlib.import_module, "engram.explorer._state")
+    return module.read_request(body)
+
+
+def _static_names() -> list[str]:
+    folder = resources.files("engram.explorer") / "static"
+    return sorted(file.name for file in folder.iterdir() if file.name.endswith(tuple(_KINDS)))
+
+
+class Warming:
+    """Compiles for the common shapes in the background, so that the first drag is quick too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told: dict[str, Any] = {"done": 0, "total": 1, "now": "loading JAX"}
+        self._is_over = False
+        self._thread = threading.Thread(target=self._work, daemon=True, name="engram-warming")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """After the shape at work, no other is begun."""
+        self._is_over = True
+
+    def told(self) -> dict[str, Any]:
+        """How far it is."""
+        with self._lock:
+            return dict(self._told)
+
+    def _tell(self, **news: Any) -> None:
+        with self._lock:
+            self._told |= news
+
+    def _work(self) -> None:
+        from engram.explorer import _warm
+
+        shapes = _warm.SHAPES
+        self._tell(total=len(shapes))
+        for done, shape in enumerate(shapes):
+            if self._is_over:
+                return
+            self._tell(done=done, now=shape.name)
+            _warm.warm(shape)
+        self._tell(done=len(shapes), now=None)

@@ -1,0 +1,426 @@
+// The page: one state; every change asks the server, every answer is drawn at once.
+
+import { Controls, copy, make } from './controls.js';
+import { runName, save, toJson, toPng, toSvg } from './exports.js';
+import { RUNS, SHAPES, number, tokenColour } from './looks.js';
+import { Panel } from './pens.js';
+import * as P from './pictures.js';
+import { Server } from './server.js';
+import { forServer, fromHash, fromPreset, toHash } from './state.js';
+
+const $ = (id) => document.getElementById(id);
+const calm = matchMedia('(prefers-reduced-motion: reduce)');
+
+const page = {
+  state: null,
+  data: null, // what is drawn: { state, plane, runs }
+  presets: [],
+  redraws: 0,
+  latencies: [], // ms from a change to its drawing
+  edit, load, announce,
+  get cursor() { return now(); },
+};
+globalThis.engram = page; // for the curious, and for tests
+
+let controls, server, asked = 0, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [];
+
+// --- changes ---
+
+function edit(parts, { final, key }) {
+  const { state } = page;
+  state.show.focus = Math.min(state.show.focus, state.runs.length - 1);
+  if (state.show.cursor >= state.steps) state.show.cursor = null;
+  if (parts.length) { asked ||= performance.now(); server.ask(forServer(copy(state)), parts); }
+  else if (page.data) { page.data.state = copy(state); redraw(); }
+  showControls();
+  if (final) remember(key);
+}
+
+function load(id) {
+  const preset = page.presets.find((each) => each.id === id);
+  if (!preset) { page.state.preset = null; showControls(); remember('preset'); return; }
+  page.state = fromPreset(preset);
+  edit(['plane', 'runs'], { final: true, key: 'preset' });
+}
+
+// The address follows the state; the back button goes back change by change, not pixel by pixel.
+function remember(key) {
+  const hash = toHash(page.state), clock = performance.now();
+  if (hash === location.hash) return;
+  const isSame = key === lastPush.key && clock - lastPush.at < 1000 && key !== 'preset';
+  history[isSame ? 'replaceState' : 'pushState'](null, '', hash);
+  lastPush = { key, at: clock };
+}
+
+let cursorTimer = null;
+function rememberCursor() {
+  clearTimeout(cursorTimer);
+  cursorTimer = setTimeout(() => history.replaceState(null, '', toHash(page.state)), 300);
+}
+
+function fromAddress() {
+  const { state, faults } = fromHash(location.hash || `#preset=${page.presets[0].id}`, page.presets);
+  page.state = state;
+  edit(['plane', 'runs'], { final: false });
+  if (faults.length) refuse(`This link has faults, and the usual values stand in: ${faults.join('; ')}.`);
+}
+
+function showControls() {
+  const preset = page.presets.find((each) => each.id === page.state.preset);
+  const bare = (state) => { const { show, ...rest } = state; return toHash({ ...rest, show: { ...show, cursor: null, focus: 0 } }); };
+  const isChanged = preset && bare(fromPreset(preset)) !== bare(page.state);
+  const { problem } = page.state, { plane } = page.data ?? {};
+  const hasPlane = problem.kind === 'two' || problem.kind === 'table' || (problem.kind === 'sphere' && problem.dim === 2 && problem.classes === 2)
+    || (problem.kind === 'paper' && !problem.name.startsWith('fig6')) || (problem.kind === 'own' && plane?.has_plane);
+  controls.show({ hasPlane: Boolean(hasPlane), isChanged, preset });
+  $('cursor').max = page.state.steps;
+  if (document.activeElement !== $('cursor')) $('cursor').value = now();
+  placeHandle();
+}
+
+// --- answers ---
+
+function answer(state, parts, header, arrays) {
+  const old = page.data, data = { state: { ...copy(page.state), ...state }, plane: old?.plane, runs: old?.runs };
+  const under = (prefix) => Object.fromEntries(Object.entries(arrays).filter(([name]) => name.startsWith(prefix)).map(([name, values]) => [name.slice(prefix.length), values]));
+  if (header.plane) data.plane = { ...header.plane, ...under('plane.') };
+  if (header.runs) data.runs = header.runs.map((run, k) => ({ ...run, ...under(`runs.${k}.`) }));
+  if (!data.plane || !data.runs) return;
+  page.data = data;
+  refuse(null);
+  const isOther = !old || old.plane.has_plane !== data.plane.has_plane || (!data.plane.has_plane && old.runs.length !== data.runs.length);
+  if (isOther) arrange();
+  describe();
+  redraw();
+}
+
+function redraw() { dirty = true; askFrame(); }
+function askFrame() { if (!frameAsked) { frameAsked = true; requestAnimationFrame(drawNow); } }
+
+function drawNow() {
+  frameAsked = false;
+  const { data } = page;
+  if (!data) return;
+  const shown = data.plane.has_plane ? ['plane', 'loss', 'error', 'margins', 'sharpness'] : ['loss', 'error', 'sharpness'];
+  for (const panel of [...shown.map((name) => panels[name]), ...(data.plane.has_plane ? [] : fans)]) if (dirty) panel.base(); else panel.cursor();
+  if (dirty) {
+    placeHandle();
+    page.redraws += 1;
+    if (asked) { page.latencies.push(performance.now() - asked); asked = 0; }
+  }
+  dirty = false;
+  readOut();
+}
+
+function makePanels() {
+  const cursor = now, focus = () => Math.min(page.data.state.show.focus, page.data.runs.length - 1);
+  const read = (series, when = (run) => run.step) => page.data.runs.map((run, k) => {
+    const times = when(run), at = P.recordAt({ step: times }, cursor());
+    return { value: run[series][at], colour: RUNS[k], shape: SHAPES[k], when: times[at] };
+  });
+  const tokens = (k) => {
+    const run = page.data.runs[k], at = P.recordAt(run, cursor()), count = run.margins.shape[1];
+    if (count > 8) return [];
+    return Array.from({ length: count }, (_, token) => ({ value: run.margins[at * count + token], colour: tokenColour(token, count), shape: 'disc', when: run.step[at] }));
+  };
+  const trace = (id, draw, yAxis, points) => new Panel($(id), (pen, w, h) => draw(pen, w, h, page.data),
+    (pen, w, h) => P.drawTraceCursor(pen, w, h, page.data, cursor(), yAxis(page.data, h), points()));
+  panels = {
+    plane: new Panel($('plane'), (pen, w, h) => P.drawPlane(pen, w, h, page.data), (pen, w, h) => P.drawPlaneCursor(pen, w, h, page.data, cursor())),
+    loss: trace('loss', P.drawLoss, P.lossAxis, () => read('loss')),
+    error: trace('error', P.drawError, P.errorAxis, () => read('error')),
+    margins: trace('margins', (pen, w, h, data) => P.drawMargins(pen, w, h, data, focus()), (data, h) => P.marginAxis([data.runs[focus()]], h), () => tokens(focus())),
+    sharpness: trace('sharpness', P.drawSharpnessTrace, P.sharpnessAxis, () => read('sharpness', (run) => run.sharpness_step)),
+  };
+  page.makeFans = () => page.data.runs.map((_, k) => {
+    const canvas = make('canvas', { role: 'img', tabindex: 0, id: `fan-${k}`, 'aria-labelledby': `fan-title-${k}` });
+    follow(canvas);
+    const box = make('div', { class: 'panel' }, make('h2', { id: `fan-title-${k}` }), canvas);
+    const panel = new Panel(canvas, (pen, w, h) => P.drawMargins(pen, w, h, page.data, k),
+      (pen, w, h) => P.drawTraceCursor(pen, w, h, page.data, cursor(), P.marginAxis([page.data.runs[k]], h), tokens(k)));
+    return Object.assign(panel, { element: box });
+  });
+}
+
+// With a plane: the plane, and margins of one run beside it. Without: margins of every run instead.
+function arrange() {
+  const { plane } = page.data;
+  $('plane-box').hidden = !plane.has_plane;
+  $('margins-box').hidden = !plane.has_plane;
+  $('fans').hidden = plane.has_plane;
+  fans = plane.has_plane ? [] : page.makeFans();
+  $('fans').replaceChildren(...fans.map((fan) => fan.element));
+  showControls();
+}
+
+// --- in words ---
+
+const list = (tokens) => (tokens.length === 1 ? `token ${tokens[0] + 1}` : `tokens ${tokens.map((token) => token + 1).join(', ')}`);
+
+function describe() {
+  const { plane, runs, state } = page.data, [N, M, d] = plane.sizes;
+  const shares = Array.from(plane.probs.slice(0, 5), (p) => number(p, 3)).join(', ');
+  $('about-problem').textContent = `N = ${N} tokens, M = ${M} classes, d = ${d}; frequencies ${shares}${N > 5 ? ', …' : ''}.`;
+  if (plane.has_plane) {
+    let words = plane.is_separable ? 'All tokens can be recalled at once; the dashed ray is the max-margin direction. ' : '';
+    if (plane.minimiser_exists) {
+      words += `The star is the minimiser of the loss (${number(plane.least_loss)}). `;
+      if (plane.forgotten.length) words += `It forgets ${list(plane.forgotten)}: error ${number(plane.error_at_minimiser, 3)}, at best ${number(plane.least_error, 3)}. `;
+    }
+    const base = state.view.overlay === 'sharpness' ? 'Grey and its lines: sharpness (darker is sharper).' : 'Lines: the loss. The bluer, the more is recalled, exactly.';
+    $('plane-words').textContent = words + base;
+  }
+  $('margins-title').textContent = `Margins of run ${Math.min(state.show.focus, runs.length - 1) + 1}: above 0 a token is recalled`;
+  fans.forEach((fan, k) => { fan.element.querySelector('h2').textContent = `Margins: ${runName(state.runs[k])}`; });
+  const ends = runs.map((run, k) => `run ${k + 1} (${runName(state.runs[k])}) ends with loss ${number(run.loss.at(-1))} and error ${number(run.error.at(-1), 3)}`);
+  $('plane').setAttribute('aria-label', `Trajectories in the plane: ${ends.join('; ')}`);
+  $('loss').setAttribute('aria-label', `Loss over steps: ${ends.join('; ')}`);
+  showEvents();
+}
+
+function showEvents() {
+  const { runs, state } = page.data;
+  $('events').replaceChildren(...runs.map((run, k) => {
+    const swatch = make('span', { class: 'swatch' });
+    swatch.style.background = RUNS[k];
+    const notes = [];
+    if (run.status !== 'completed') notes.push(make('li', {}, `Ended at step ${number(run.ended_at)}: ${run.status_text}.`));
+    if (run.num_spikes > 8) notes.push(make('li', {}, `${run.num_spikes} spikes in all; the first eight are listed.`));
+    const rows = run.events.map((event) => make('li', {}, make('button', { type: 'button', onclick: () => moveCursor(event.step) }, `step ${number(event.step)}`), ` ${event.text}`));
+    if (!rows.length) rows.push(make('li', {}, run.first_perfect === null ? 'No spike, nothing forgotten; not all tokens recalled yet.' : 'No spike, nothing forgotten.'));
+    return make('div', {}, make('h3', {}, swatch, `Run ${k + 1}: ${runName(state.runs[k])}`), make('ul', { tabindex: 0, 'aria-label': `Events of run ${k + 1}` }, ...notes, ...rows));
+  }));
+}
+
+function readOut() {
+  const { runs, state } = page.data, step = now();
+  $('readout-step').textContent = number(step);
+  $('cursor-now').textContent = `${number(step)}`;
+  $('cursor').setAttribute('aria-valuetext', `step ${step} of ${page.state.steps}`);
+  const count = runs[0].margins.shape[1], shown = Math.min(count, 10);
+  const head = ['run', 'loss', 'error', 'sharpness', ...Array.from({ length: shown }, (_, token) => `margin ${token + 1}`), ...(count > shown ? ['smallest margin'] : [])];
+  const rows = runs.map((run, k) => {
+    const at = P.recordAt(run, step), margins = Array.from(run.margins.subarray(at * count, (at + 1) * count));
+    const sharp = run.sharpness[P.recordAt({ step: run.sharpness_step }, step)];
+    const values = [run.loss[at], run.error[at], sharp, ...margins.slice(0, shown), ...(count > shown ? [Math.min(...margins)] : [])];
+    return [runName(state.runs[k]), ...values.map((value) => number(value, 5))];
+  });
+  $('readout').replaceChildren(
+    make('thead', {}, make('tr', {}, ...head.map((words) => make('th', { scope: 'col' }, words)))),
+    make('tbody', {}, ...rows.map(([name, ...values], k) => {
+      const swatch = make('span', { class: 'swatch' });
+      swatch.style.background = RUNS[k];
+      return make('tr', {}, make('th', { scope: 'row' }, swatch, name), ...values.map((value) => make('td', {}, value)));
+    })));
+}
+
+function announce(text) { $('said').textContent = ''; $('said').textContent = text; refuse(text, false); }
+
+function refuse(text, isFault = true) {
+  $('message').hidden = !text;
+  $('message').textContent = text ?? '';
+  if (isFault) controls.refuse(text);
+}
+
+// --- the step cursor ---
+
+const now = () => page.state.show.cursor ?? page.state.steps;
+
+function moveCursor(step) {
+  const { state } = page;
+  const at = Math.min(Math.max(Math.round(step), 0), state.steps);
+  state.show.cursor = at < state.steps ? at : null;
+  if (page.data) page.data.state.show.cursor = state.show.cursor;
+  $('cursor').value = at;
+  askFrame();
+  rememberCursor();
+}
+
+function follow(canvas) {
+  canvas.addEventListener('pointermove', (event) => {
+    if (!page.data || playing) return;
+    const box = canvas.getBoundingClientRect();
+    moveCursor(P.stepAxis(page.data, box.width).back(event.clientX - box.left));
+  });
+}
+
+function followPlane(event) {
+  if (!page.data || dragging || playing) return;
+  const box = $('plane').getBoundingClientRect(), { x, y } = P.planeAxes(page.data.state.view, box.width, box.height);
+  const px = event.clientX - box.left, py = event.clientY - box.top;
+  let best = [25, null];
+  for (const run of page.data.runs) for (let i = 0; i < run.step.length; i++) {
+    const away = Math.hypot(x(run.path[2 * i]) - px, y(run.path[2 * i + 1]) - py);
+    if (away < best[0]) best = [away, run.step[i]];
+  }
+  if (best[1] !== null) moveCursor(best[1]);
+}
+
+let playing = null;
+function play(isOn) {
+  if (playing) cancelAnimationFrame(playing.frame);
+  playing = null;
+  $('play').textContent = isOn ? 'Pause' : 'Play';
+  $('play').setAttribute('aria-pressed', String(isOn));
+  if (!isOn) return;
+  if (now() >= page.state.steps) moveCursor(0);
+  playing = { began: performance.now(), from: now() };
+  // Eight seconds for a whole run, not below three steps a second; in calm mode two jumps a second.
+  const rate = Math.max(page.state.steps / 8, 3);
+  const next = (clock) => {
+    if (!playing) return;
+    const seconds = (clock - playing.began) / 1000, shown = calm.matches ? Math.floor(2 * seconds) / 2 : seconds;
+    moveCursor(playing.from + Math.floor(rate * shown));
+    if (now() >= page.state.steps) play(false); else playing.frame = requestAnimationFrame(next);
+  };
+  playing.frame = requestAnimationFrame(next);
+}
+
+function onKey(event) {
+  const { target } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || $('python-dialog').open) return;
+  if (target.matches('input, select, textarea, #handle')) return;
+  const jump = event.shiftKey ? 10 : 1;
+  const moves = { ArrowLeft: now() - jump, ArrowRight: now() + jump, Home: 0, End: page.state.steps };
+  if (event.key in moves) { play(false); moveCursor(moves[event.key]); event.preventDefault(); }
+  if (event.key === ' ' && !target.matches('button, a, summary')) { play(!playing); event.preventDefault(); }
+}
+
+// --- the start ---
+
+let dragging = false;
+
+function placeHandle() {
+  const box = $('plane'), handle = $('handle');
+  if (!page.state || !box.clientWidth) return;
+  const { x, y } = P.planeAxes(page.state.view, box.clientWidth, box.clientHeight), { a, b } = page.state.start;
+  const [px, py] = [x(a), y(b)], isSeen = px >= 0 && px <= box.clientWidth && py >= 0 && py <= box.clientHeight;
+  handle.hidden = !isSeen && document.activeElement !== handle;
+  handle.style.left = `${Math.min(Math.max(px, 0), box.clientWidth)}px`;
+  handle.style.top = `${Math.min(Math.max(py, 0), box.clientHeight)}px`;
+  handle.setAttribute('aria-label', `Start of training, at γ₁ = ${number(a)}, γ₂ = ${number(b)}`);
+}
+
+function dragTo(event, isLast) {
+  const box = $('plane').getBoundingClientRect(), { x, y } = P.planeAxes(page.state.view, box.width, box.height);
+  const digits = (v) => +v.toPrecision(4);
+  page.state.start.a = digits(x.back(Math.min(Math.max(event.clientX - box.left, 0), box.width)));
+  page.state.start.b = digits(y.back(Math.min(Math.max(event.clientY - box.top, 0), box.height)));
+  edit(['runs'], { final: isLast, key: 'drag' });
+}
+
+function wireStart() {
+  const handle = $('handle'), plane = $('plane');
+  const begin = (element) => (event) => {
+    if (event.button !== 0) return;
+    if (element === plane && event.pointerType === 'touch') return; // a finger scrolls; the dot can be dragged
+    dragging = true;
+    handle.classList.add('dragging');
+    element.setPointerCapture(event.pointerId);
+    if (element === plane) dragTo(event, false);
+    handle.focus({ preventScroll: true });
+    event.preventDefault();
+  };
+  const end = (event) => {
+    if (!dragging) return;
+    dragging = false;
+    handle.classList.remove('dragging');
+    dragTo(event, true);
+    lastPush.key = null;
+  };
+  for (const element of [handle, plane]) {
+    element.addEventListener('pointerdown', begin(element));
+    element.addEventListener('pointermove', (event) => { if (dragging) dragTo(event, false); else if (element === plane) followPlane(event); });
+    element.addEventListener('pointerup', end);
+    element.addEventListener('pointercancel', end);
+  }
+  handle.addEventListener('keydown', (event) => {
+    const size = page.state.view.half / (event.shiftKey ? 10 : 100);
+    const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+    if (!moves) return;
+    page.state.start.a = +(page.state.start.a + moves[0] * size).toPrecision(6);
+    page.state.start.b = +(page.state.start.b + moves[1] * size).toPrecision(6);
+    edit(['runs'], { final: true, key: 'start-keys' });
+    event.preventDefault();
+  });
+}
+
+function fit() {
+  const { state, data } = page;
+  if (!data?.plane.has_plane) return;
+  let [x0, x1, y0, y1] = [0, 0, 0, 0];
+  const take = (x, y) => { if (Number.isFinite(x) && Number.isFinite(y)) { x0 = Math.min(x0, x); x1 = Math.max(x1, x); y0 = Math.min(y0, y); y1 = Math.max(y1, y); } };
+  for (const run of data.runs) for (let i = 0; i < run.path.length; i += 2) take(run.path[i], run.path[i + 1]);
+  if (data.plane.minimiser) take(data.plane.minimiser[0], data.plane.minimiser[1]);
+  const half = Math.max(x1 - x0, y1 - y0, 0.2) * 0.56;
+  Object.assign(state.view, { x: +((x0 + x1) / 2).toPrecision(4), y: +((y0 + y1) / 2).toPrecision(4), half: Math.min(+half.toPrecision(4), 1e4) });
+  edit(['plane'], { final: true, key: 'fit' });
+}
+
+// --- taking things away ---
+
+async function copyText(text, what) {
+  try { await navigator.clipboard.writeText(text); announce(`${what} copied.`); }
+  catch { announce(`${what} could not be copied by the browser; here it is: ${text}`); }
+}
+
+function wireExports() {
+  const python = () => server.python(forServer(page.state));
+  const orSay = (work) => async () => {
+    if (!page.data) return announce('Nothing is drawn yet.');
+    try { return await work(); } catch (error) { return refuse(error.message); }
+  };
+  $('copy-link').addEventListener('click', () => { history.replaceState(null, '', toHash(page.state)); copyText(location.href, 'Link'); });
+  $('save-png').addEventListener('click', orSay(async () => save('engram.png', await toPng(page.data))));
+  $('save-svg').addEventListener('click', orSay(async () => save('engram.svg', toSvg(page.data), 'image/svg+xml')));
+  $('save-json').addEventListener('click', orSay(async () => save('engram.json', toJson(page.data, await python(), location.href), 'application/json')));
+  $('show-python').addEventListener('click', orSay(async () => { $('python-text').value = await python(); $('python-dialog').showModal(); }));
+  $('copy-python').addEventListener('click', () => copyText($('python-text').value, 'Lines'));
+  $('save-python').addEventListener('click', () => save('engram_run.py', $('python-text').value, 'text/x-python'));
+  $('close-python').addEventListener('click', () => $('python-dialog').close());
+}
+
+// --- the beginning ---
+
+function setStatus(words, kind = '') { $('status').textContent = words; $('status').className = `chip ${kind}`; }
+
+let warming = { done: 0, total: 0 }, isWaiting = false;
+function showStatus() {
+  if (isWaiting) return setStatus('computing (a new shape compiles for a few seconds, once)', 'busy');
+  if (warming.done < warming.total) return setStatus(`warming up, ${warming.done} of ${warming.total}: ${warming.now}`, 'busy');
+  return setStatus('ready');
+}
+
+async function begin() {
+  server = new Server({
+    answer,
+    refused: (text) => refuse(text),
+    lost: () => setStatus('the server is away; trying again', 'bad'),
+    back: (isNew) => { setStatus(isNew ? 'the server has restarted' : 'ready'); refuse(null); },
+    status: (now) => { warming = now; showStatus(); },
+    waiting: (on) => { isWaiting = on; if (!server.isLost) showStatus(); },
+  });
+  for (;;) {
+    try { page.presets = await (await fetch('/api/presets')).json(); break; } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      await new Promise((resolve) => { setTimeout(resolve, 1000); });
+    }
+  }
+  controls = new Controls(page);
+  controls.showPresets(page.presets);
+  makePanels();
+  for (const id of ['loss', 'error', 'margins', 'sharpness']) follow($(id));
+  wireStart();
+  wireExports();
+  $('fit').addEventListener('click', fit);
+  $('play').addEventListener('click', () => play(!playing));
+  $('cursor').addEventListener('input', () => { play(false); moveCursor(Number($('cursor').value)); });
+  $('skip').addEventListener('click', (event) => { event.preventDefault(); $('controls').focus(); });
+  addEventListener('keydown', onKey);
+  addEventListener('popstate', () => { lastPush.key = null; fromAddress(); });
+  addEventListener('hashchange', () => { if (location.hash !== toHash(page.state)) fromAddress(); });
+  new ResizeObserver(redraw).observe(document.querySelector('main'));
+  fromAddress();
+}
+
+begin();

@@ -1,0 +1,266 @@
+// The pictures: a plane, and traces over the steps. They draw with any pen and know no controls.
+
+import { FRAME, RUNS, SHAPES, accuracyColour, axis, frame, mark, number, sharpnessColour, tokenColour } from './looks.js';
+
+const MARKS = { spike: '▲', forgotten: '✕', relearnt: '↺', perfect: '✓' };
+
+// The last record at or before a step.
+export function recordAt(run, step) {
+  const when = run.step;
+  let low = 0, high = when.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (when[middle] <= step + 1e-9) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+
+export function planeAxes(view, w, h) {
+  const { left, right, top, bottom } = FRAME;
+  return {
+    x: axis('linear', view.x - view.half, view.x + view.half, left, w - right),
+    y: axis('linear', view.y - view.half, view.y + view.half, h - bottom, top),
+  };
+}
+
+export function drawPlane(pen, w, h, data) {
+  const { plane, state } = data, { x, y } = planeAxes(state.view, w, h);
+  const { left, right, top, bottom } = FRAME, [iw, ih] = [w - left - right, h - top - bottom];
+  pen.clip(left, top, iw, ih, () => {
+    if (state.view.overlay === 'sharpness') drawSharpness(pen, plane, left, top, iw, ih);
+    else drawSectors(pen, plane, x, y);
+    drawLevels(pen, plane, x, y, [left, top, w - right, h - bottom]);
+    if (plane.field) drawField(pen, plane, x, y, iw);
+    pen.line([x(0), top, x(0), h - bottom], { stroke: '#777', width: 0.7 });
+    pen.line([left, y(0), w - right, y(0)], { stroke: '#777', width: 0.7 });
+    drawDirection(pen, plane, x, y, state.view);
+    if (state.view.overlay !== 'sharpness') nameSectors(pen, plane, x, y, state.view);
+    data.runs.forEach((run, k) => drawPath(pen, run, k, x, y, 0.4, run.step.length));
+    if (plane.minimiser) drawStar(pen, x(plane.minimiser[0]), y(plane.minimiser[1]));
+  });
+  frame(pen, w, h, x, y);
+  pen.text('γ₁', w - right, h - bottom - 5, { align: 'right', size: 12, halo: '#fff' });
+  pen.text('γ₂', left + 5, top + 11, { size: 12, halo: '#fff' });
+}
+
+export function drawPlaneCursor(pen, w, h, data, step) {
+  const { x, y } = planeAxes(data.state.view, w, h), { left, right, top, bottom } = FRAME;
+  pen.clip(left, top, w - left - right, h - top - bottom, () => {
+    data.runs.forEach((run, k) => {
+      const at = recordAt(run, step);
+      drawPath(pen, run, k, x, y, 1, at + 1);
+      mark(pen, SHAPES[k], x(run.path[2 * at]), y(run.path[2 * at + 1]), 6, { fill: RUNS[k], stroke: '#fff', width: 2 });
+    });
+  });
+}
+
+function drawPath(pen, run, k, x, y, alpha, count) {
+  const points = new Float64Array(2 * count);
+  for (let i = 0; i < count; i++) { points[2 * i] = x(run.path[2 * i]); points[2 * i + 1] = y(run.path[2 * i + 1]); }
+  if (alpha === 1) pen.line(points, { stroke: '#fff', width: 3.4, alpha: 0.8 });
+  pen.line(points, { stroke: RUNS[k], width: 1.6, alpha });
+  if (count <= 120) for (let i = 0; i < count; i++) mark(pen, SHAPES[k], points[2 * i], points[2 * i + 1], 2.3, { fill: RUNS[k], alpha });
+}
+
+function drawSectors(pen, plane, x, y) {
+  // Far enough out to cover any view: sectors are cones with their tip at zero.
+  const far = 4 * Math.max(...[...x.range, ...y.range].map(Math.abs));
+  for (let k = 0; k < plane.sector_begin.length; k++) {
+    const begin = plane.sector_begin[k], end = plane.sector_end[k], corners = [x(0), y(0)];
+    const pieces = Math.max(1, Math.ceil((end - begin) / 0.5));
+    for (let i = 0; i <= pieces; i++) {
+      const angle = begin + (i / pieces) * (end - begin);
+      corners.push(x(far * Math.cos(angle)), y(far * Math.sin(angle)));
+    }
+    pen.area(corners, { fill: accuracyColour(1 - plane.sector_error[k]) });
+    for (const angle of [begin, end]) pen.line([x(0), y(0), x(far * Math.cos(angle)), y(far * Math.sin(angle))], { stroke: '#5d7f9e', width: 0.8 });
+  }
+}
+
+// The 0-1 loss of each sector, where few sectors leave room for it.
+function nameSectors(pen, plane, x, y, view) {
+  if (plane.sector_begin.length > 8) return;
+  for (let k = 0; k < plane.sector_begin.length; k++) {
+    const middle = (plane.sector_begin[k] + plane.sector_end[k]) / 2, ray = [Math.cos(middle), Math.sin(middle)];
+    let seen = []; // how far along the ray the view begins and ends
+    for (let r = 0; r < 3 * view.half + Math.hypot(view.x, view.y); r += view.half / 40) {
+      if (Math.max(Math.abs(r * ray[0] - view.x), Math.abs(r * ray[1] - view.y)) < 0.93 * view.half) seen.push(r);
+    }
+    if (seen.length < 6) continue;
+    const r = seen[0] + 0.85 * (seen.at(-1) - seen[0]);
+    pen.text(`error ${number(plane.sector_error[k], 3)}`, x(r * ray[0]), y(r * ray[1]), { size: 11, bold: true, align: 'center', base: 'middle', fill: '#003a5d', halo: 'rgba(255,255,255,.9)' });
+  }
+}
+
+function drawLevels(pen, plane, x, y, [x0, y0, x1, y1]) {
+  const taken = [];
+  const { level_offsets: offsets, level_points: points, level_values: values } = plane;
+  for (let k = 0; k < values.length; k++) {
+    const from = offsets[k], to = offsets[k + 1], line = new Float64Array(2 * (to - from));
+    for (let i = from; i < to; i++) { line[2 * (i - from)] = x(points[2 * i]); line[2 * (i - from) + 1] = y(points[2 * i + 1]); }
+    pen.line(line, { stroke: '#4a4a4a', width: 0.8, alpha: 0.75 });
+    for (const s of [0.5, 0.25, 0.75]) { // a place for its number, away from the others
+      const i = 2 * Math.floor(s * (to - from - 1)), at = [line[i], line[i + 1]];
+      const inside = at[0] > x0 + 16 && at[0] < x1 - 16 && at[1] > y0 + 10 && at[1] < y1 - 10;
+      if (!inside || to - from < 12 || taken.some((other) => Math.abs(other[0] - at[0]) < 34 && Math.abs(other[1] - at[1]) < 14)) continue;
+      taken.push(at);
+      pen.text(number(values[k], 2), at[0], at[1], { size: 10, align: 'center', base: 'middle', fill: '#222', halo: 'rgba(255,255,255,.85)' });
+      break;
+    }
+  }
+}
+
+let shaded = { values: null, picture: null };
+
+function drawSharpness(pen, plane, left, top, w, h) {
+  if (shaded.values !== plane.sharpness_grid) {
+    const [rows, columns] = plane.sharpness_grid.shape, picture = document.createElement('canvas');
+    [picture.width, picture.height] = [columns, rows];
+    const context = picture.getContext('2d'), pixels = context.createImageData(columns, rows);
+    const logs = Array.from(plane.sharpness_grid, (v) => Math.log(Math.max(v, 1e-12)));
+    const high = logs.reduce((a, b) => Math.max(a, b)), low = Math.max(logs.reduce((a, b) => Math.min(a, b)), high - 9);
+    for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {
+      const colour = sharpnessColour((logs[i * columns + j] - low) / (high - low || 1)), at = 4 * ((rows - 1 - i) * columns + j);
+      [pixels.data[at], pixels.data[at + 1], pixels.data[at + 2], pixels.data[at + 3]] = [...colour, 255];
+    }
+    context.putImageData(pixels, 0, 0);
+    shaded = { values: plane.sharpness_grid, picture };
+  }
+  pen.image(shaded.picture, left, top, w, h);
+}
+
+function drawField(pen, plane, x, y, w) {
+  const most = w / 15 * 0.8, sizes = [];
+  for (let k = 0; k < plane.field.length; k += 2) sizes.push(Math.hypot(plane.field[k], plane.field[k + 1]));
+  const largest = Math.max(...sizes, 1e-300);
+  sizes.forEach((size, k) => {
+    if (!(size > 0)) return;
+    // Lengths by the fourth root, so that weak pulls are seen too; directions are exact.
+    const length = most * (size / largest) ** 0.25, dx = (plane.field[2 * k] / size) * length, dy = -(plane.field[2 * k + 1] / size) * length;
+    const px = x(plane.field_points[2 * k]) - dx / 2, py = y(plane.field_points[2 * k + 1]) - dy / 2;
+    const [hx, hy] = [px + dx, py + dy], back = [0.3 * dx, 0.3 * dy], side = [-0.16 * dy, 0.16 * dx];
+    pen.line([px, py, hx, hy], { stroke: '#3d3d3d', width: 1 });
+    pen.area([hx, hy, hx - back[0] + side[0], hy - back[1] + side[1], hx - back[0] - side[0], hy - back[1] - side[1]], { fill: '#3d3d3d' });
+  });
+}
+
+function drawDirection(pen, plane, x, y, view) {
+  if (!plane.max_margin) return;
+  const far = 4 * (view.half + Math.hypot(view.x, view.y)), [dx, dy] = plane.max_margin;
+  pen.line([x(0), y(0), x(far * dx), y(far * dy)], { stroke: '#fff', width: 4, alpha: 0.7 });
+  pen.line([x(0), y(0), x(far * dx), y(far * dy)], { stroke: '#000', width: 1.6, dash: [7, 5] });
+}
+
+function drawStar(pen, x, y) {
+  const points = [];
+  for (let k = 0; k < 10; k++) {
+    const angle = -Math.PI / 2 + (k * Math.PI) / 5, r = k % 2 ? 4 : 9.5;
+    points.push(x + r * Math.cos(angle), y + r * Math.sin(angle));
+  }
+  pen.area(points, { fill: '#FFD23F', stroke: '#000', width: 1.2 });
+}
+
+// --- traces ---
+
+const spread = (values, low, high) => {
+  for (const v of values) if (Number.isFinite(v)) { if (v < low) low = v; if (v > high) high = v; }
+  return [low, high];
+};
+
+export function stepAxis(data, w) {
+  return axis(data.state.show.axis === 'log' ? 'log1p' : 'linear', 0, data.state.steps, FRAME.left, w - FRAME.right);
+}
+
+function valueAxis(kind, series, h, { floor = null } = {}) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const values of series) [low, high] = spread(kind === 'log' ? values.filter((v) => v > 0) : values, low, high);
+  if (!Number.isFinite(low)) [low, high] = [0.1, 1];
+  if (floor !== null) low = Math.min(low, floor);
+  if (kind === 'log') { low = Math.max(low, high * 1e-14); if (high / low < 1.2) { low /= 1.1; high *= 1.1; } [low, high] = [low / 1.15, high * 1.3]; }
+  else { const pad = 0.06 * (high - low || Math.abs(high) || 1); [low, high] = [floor === low ? low : low - pad, high + pad]; }
+  return axis(kind, low, high, h - FRAME.bottom, FRAME.top);
+}
+
+function drawSeries(pen, run, x, y, values, style, stride = 1, offset = 0, when = run.step) {
+  const points = new Float64Array(2 * when.length);
+  for (let i = 0; i < when.length; i++) {
+    const v = values[i * stride + offset];
+    points[2 * i] = x(when[i]);
+    points[2 * i + 1] = y.isLog && !(v > 0) ? NaN : y(v);
+  }
+  pen.line(points, style);
+}
+
+const look = (k) => ({ stroke: RUNS[k], width: 1.7 });
+
+export const lossAxis = (data, h) => Object.assign(valueAxis(data.state.show.loss, data.runs.map((run) => run.loss), h), { isLog: data.state.show.loss === 'log' });
+export const errorAxis = (data, h) => axis('linear', 0, Math.max(0.05, ...data.runs.map((run) => spread(run.error, 0, 0)[1])) * 1.08, h - FRAME.bottom, FRAME.top);
+export const sharpnessAxis = (data, h) => Object.assign(
+  valueAxis('log', [...data.runs.map((run) => run.sharpness), ...data.runs.map((run) => run.thresholds.map(([, v]) => v))], h), { isLog: true });
+export const marginAxis = (runs, h) => valueAxis('linear', runs.map((run) => run.margins), h, { floor: 0 });
+
+export function drawLoss(pen, w, h, data) {
+  const x = stepAxis(data, w), y = lossAxis(data, h);
+  frame(pen, w, h, x, y, { xLabel: 'step' });
+  data.runs.forEach((run, k) => drawSeries(pen, run, x, y, run.loss, look(k)));
+  const taken = [];
+  data.runs.forEach((run, k) => run.events.forEach((event) => {
+    const px = x(event.step), v = run.loss[recordAt(run, event.step)];
+    let py = Math.max(Number.isFinite(v) && (!y.isLog || v > 0) ? y(v) - 9 : FRAME.top + 8, FRAME.top + 8);
+    while (taken.some(([ox, oy]) => Math.abs(ox - px) < 10 && Math.abs(oy - py) < 11) && py > FRAME.top + 12) py -= 11;
+    taken.push([px, py]);
+    pen.text(MARKS[event.kind], px, py, { size: 11, align: 'center', base: 'middle', fill: RUNS[k], halo: '#fff', bold: true });
+  }));
+}
+
+export function drawError(pen, w, h, data) {
+  const x = stepAxis(data, w), y = errorAxis(data, h);
+  frame(pen, w, h, x, y, { xLabel: 'step' });
+  data.runs.forEach((run, k) => drawSeries(pen, run, x, y, run.error, look(k)));
+}
+
+export function drawSharpnessTrace(pen, w, h, data) {
+  const x = stepAxis(data, w), y = sharpnessAxis(data, h);
+  frame(pen, w, h, x, y, { xLabel: 'step' });
+  data.runs.forEach((run, k) => {
+    run.thresholds.forEach(([from, v], i) => {
+      const to = run.thresholds[i + 1]?.[0] ?? data.state.steps;
+      if (from < data.state.steps) pen.line([x(from), y(v), x(Math.min(to, data.state.steps)), y(v)], { stroke: RUNS[k], width: 1.2, dash: [5, 4] });
+    });
+    drawSeries(pen, run, x, y, run.sharpness, look(k), 1, 0, run.sharpness_step);
+  });
+  if (data.plane.sharpness_at_minimiser && data.plane.sharpness_at_minimiser >= y.range[0] && data.plane.sharpness_at_minimiser <= y.range[1]) {
+    const at = y(data.plane.sharpness_at_minimiser);
+    pen.line([FRAME.left, at, w - FRAME.right, at], { stroke: '#666', dash: [2, 3] });
+    pen.text('at the minimiser', w - FRAME.right - 4, at - 3, { size: 10, align: 'right', halo: '#fff' });
+  }
+}
+
+export function drawMargins(pen, w, h, data, k) {
+  const run = data.runs[k], x = stepAxis(data, w), y = marginAxis([run], h), count = run.margins.shape[1];
+  frame(pen, w, h, x, y, { xLabel: 'step' });
+  pen.line([FRAME.left, y(0), w - FRAME.right, y(0)], { stroke: '#777', width: 1.6 });
+  const last = run.step.length - 1, labels = [];
+  for (let token = count - 1; token >= 0; token--) {
+    drawSeries(pen, run, x, y, run.margins, { stroke: tokenColour(token, count), width: count > 8 ? 1.1 : 1.7 }, count, token);
+    const py = y(run.margins[last * count + token]);
+    if (count <= 8 && Number.isFinite(py)) labels.push([token, py]);
+  }
+  for (const [token, py] of spaced(labels, 11)) {
+    pen.text(`${token + 1}`, Math.min(x(run.step[last]) + 3, w - FRAME.right + 1), py, { size: 10.5, bold: true, base: 'middle', fill: tokenColour(token, count), halo: '#fff' });
+  }
+}
+
+function spaced(labels, room) {
+  const sorted = [...labels].sort((a, b) => a[1] - b[1]);
+  for (let i = 1; i < sorted.length; i++) if (sorted[i][1] - sorted[i - 1][1] < room) sorted[i] = [sorted[i][0], sorted[i - 1][1] + room];
+  return sorted;
+}
+
+export function drawTraceCursor(pen, w, h, data, step, y, read) {
+  const x = stepAxis(data, w), at = x(Math.min(step, data.state.steps));
+  pen.line([at, FRAME.top, at, h - FRAME.bottom], { stroke: '#000', width: 1, alpha: 0.6 });
+  for (const { value, colour, shape, when } of read) {
+    if (Number.isFinite(value) && (!y.isLog || value > 0)) mark(pen, shape, x(when), y(value), 4, { fill: colour, stroke: '#fff', width: 1.4 });
+  }
+}

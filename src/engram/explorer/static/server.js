@@ -1,0 +1,125 @@
+// Talks to the server: only the newest question matters, lost connections are taken up again.
+
+const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, '0')).join('');
+const PATIENCE = 150; // ms after which a newer question is sent though an older one is out: the server drops that
+
+export function decode(buffer) {
+  const size = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+  const arrays = {};
+  for (const [name, [shape, place]] of Object.entries(header.arrays)) {
+    const count = shape.reduce((a, b) => a * b, 1);
+    arrays[name] = Object.assign(new Float64Array(buffer, 4 + size + place, count), { shape });
+  }
+  return { header, arrays };
+}
+
+export class Server {
+  // told: { answer(state, parts, header, arrays), refused(text), lost(), back(isNew), status(warming), waiting(bool) }
+  constructor(told) {
+    this.told = told;
+    this.wanted = { plane: 0, runs: 0 };
+    this.got = { plane: 0, runs: 0 };
+    this.state = null;
+    this.out = 0;
+    this.isLost = false;
+    this.boot = null;
+    this.watch();
+  }
+
+  ask(state, parts) {
+    this.state = state;
+    for (const part of parts) this.wanted[part] += 1;
+    this.send();
+  }
+
+  get missing() { return Object.keys(this.wanted).filter((part) => this.got[part] < this.wanted[part]); }
+
+  async send() {
+    const parts = this.missing;
+    if (!parts.length || this.isLost) return;
+    if (this.out > 0) {
+      if (!this.timer && this.out < 2) this.timer = setTimeout(() => { this.timer = null; this.post(this.missing); }, PATIENCE);
+      return;
+    }
+    this.post(parts);
+  }
+
+  async post(parts) {
+    if (!parts.length || this.isLost) return;
+    const state = this.state, asked = { ...this.wanted };
+    const slow = setTimeout(() => this.told.waiting(true), 400);
+    this.out += 1;
+    let answer = null;
+    try {
+      answer = await fetch('/api/compute', {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ client: CLIENT, parts, state }),
+      });
+      if (answer.status === 204) {
+        // A newer question of ours is on its way.
+      } else if (answer.ok) {
+        const { header, arrays } = decode(await answer.arrayBuffer());
+        const isNew = parts.some((part) => asked[part] > this.got[part]);
+        if (isNew) {
+          for (const part of parts) this.got[part] = Math.max(this.got[part], asked[part]);
+          this.told.answer(state, parts, header, arrays);
+        }
+      } else {
+        const text = (await answer.json()).error;
+        if (answer.status === 503) setTimeout(() => this.send(), 500);
+        else for (const part of parts) this.got[part] = Math.max(this.got[part], asked[part]);
+        if (state === this.state) this.told.refused(text);
+      }
+    } catch (error) {
+      if (error instanceof TypeError) this.lose(); else throw error;
+    } finally {
+      clearTimeout(slow);
+      this.out -= 1;
+      if (!this.out) this.told.waiting(false);
+      if (!answer || answer.status !== 503) this.send();
+    }
+  }
+
+  async python(state) {
+    const answer = await fetch('/api/python', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ client: CLIENT, parts: ['runs'], state }),
+    });
+    if (!answer.ok) throw new Error((await answer.json()).error);
+    return answer.text();
+  }
+
+  lose() {
+    if (this.isLost) return;
+    this.isLost = true;
+    this.told.lost();
+    this.watch();
+  }
+
+  // Asks how the server is, while it warms up or is away.
+  async watch() {
+    clearTimeout(this.watching);
+    let again = 1000;
+    try {
+      const answer = await fetch('/api/status');
+      const status = await answer.json();
+      const isNew = this.boot !== null && this.boot !== status.boot;
+      this.boot = status.boot;
+      if (this.isLost || isNew) {
+        this.isLost = false;
+        this.told.back(isNew);
+        for (const part of Object.keys(this.wanted)) if (this.wanted[part]) this.wanted[part] += 1;
+        this.send();
+      }
+      this.told.status(status.warming);
+      if (status.warming.done >= status.warming.total) again = 5000;
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      if (!this.isLost) { this.isLost = true; this.told.lost(); }
+    }
+    this.watching = setTimeout(() => this.watch(), again);
+  }
+}
