@@ -1,26 +1,30 @@
 """What the page draws of a problem: its plane with level lines and sectors, its minimiser, its tokens."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import contourpy
 import numpy as np
 
-from engram._checks import InputError
-from engram.capacity import calibration, max_margin
-from engram.explorer._objects import has_plane, make_problem
+from engram.capacity import calibration
+from engram.explorer._objects import has_plane
 from engram.explorer._state import State
-from engram.planes import Plane, error_regions, landscape, memory_plane, sharpness_along
+from engram.planes import (
+    Plane,
+    error_regions,
+    landscape,
+    memory_plane,
+    sharpness_along,
+    wrong_margins,
+)
 from engram.problem import Problem
 
-_GRID = 97  # points per axis of the level lines
+_GRID = 81  # points per axis of the level lines
 _ARROWS = 15  # per axis of the gradient field
 _MOST_LEVELS = 14
 
 
-def plane_part(state: State, own: Mapping[str, Problem]) -> tuple[dict[str, Any], dict[str, Any]]:
+def plane_part(state: State, problem: Problem) -> tuple[dict[str, Any], dict[str, Any]]:
     """A description of the problem and, if it has one, of its plane: words and small numbers, and arrays."""
-    problem = make_problem(state.problem, own).value
     about: dict[str, Any] = {
         "sizes": [problem.num_inputs, problem.num_outputs, problem.dim],
         "has_plane": has_plane(problem),
@@ -109,18 +113,15 @@ def _marks(problem: Problem, plane: Plane) -> tuple[dict[str, Any], dict[str, An
         "least_error": found.least.error,
         "forgotten": found.forgotten.tolist(),
         "sharpness_at_minimiser": sharpness if best.exists else None,
+        "is_separable": False,
     }
     at = lambda W: plane.coordinates(problem, W)[0]
-    arrays: dict[str, Any] = {}
     if best.exists:
-        arrays["minimiser"] = at(best.weights)
-    else:
-        arrays["falls_along"] = at(best.direction)
-    try:
-        direction = at(max_margin(problem))
-        arrays["max_margin"] = direction / np.linalg.norm(direction)
-    except InputError:
-        about["is_separable"] = False
-    else:
-        about["is_separable"] = True
-    return about, arrays
+        return about, {"minimiser": at(best.weights)}
+    # Without a minimiser the loss falls along a direction: the max-margin one, if all margins grow along it.
+    direction = at(best.direction)
+    direction = direction / np.linalg.norm(direction)
+    present = np.asarray(problem.probs) > 0
+    grow = wrong_margins(problem, np.asarray(best.direction))[present]
+    about["is_separable"] = bool((grow > 1e-9 * np.abs(grow).max()).all())
+    return about, {"max_margin" if about["is_separable"] else "falls_along": direction}

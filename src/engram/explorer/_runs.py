@@ -10,24 +10,22 @@ from engram.explorer._objects import (
     RECORD,
     has_plane,
     make_dynamics,
-    make_problem,
     make_start,
     make_when,
 )
 from engram.explorer._state import Run, State
 from engram.planes import memory_plane, sharpness_along, span_size
 from engram.problem import Problem
-from engram.simulation import simulate
+from engram.simulation import simulate_arrays
 
 _CURVATURE_WORK = 3e7  # cubes of the Hessian's size, in all, that are worth a request's time
 _NAMED = 3  # tokens named as the cause of a spike, at most
 
 
 def runs_part(
-    state: State, own: Mapping[str, Problem], check: Callable[[], None]
+    state: State, problem: Problem, check: Callable[[], None]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Each run of a state: words and small numbers, and arrays whose names begin with its number."""
-    problem = make_problem(state.problem, own).value
     start = make_start(state.start, problem).value
     about, arrays = [], {}
     for number, run in enumerate(state.runs):
@@ -41,21 +39,21 @@ def runs_part(
 def run_series(
     problem: Problem, run: Run, steps: int, start: Any, check: Callable[[], None]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """One run, by `engram.simulate`."""
+    """One run, as `engram.simulate` computes it."""
     dynamics = make_dynamics(run, steps).value
-    found = simulate(
-        problem, dynamics, start=start, record=RECORD, key=run.seed,
+    found = simulate_arrays(
+        problem, dynamics, start=start, record=RECORD, key=run.seed if run.method == "sgd" else None,
         progress=lambda done, total: check(), **make_when(run.method, steps).value,
     )  # fmt: skip
     is_flow = isinstance(dynamics, GradientFlow)
-    values = {str(name): variable.values for name, variable in found.variables.items()}
+    values = found.arrays()
     clock = values["time"] / run.rate if is_flow else values["step"].astype(float)
     step = lambda value: _step(value, run, is_flow)
     series = {"step": clock} | {name: values[name] for name in ("time", "loss", "error", "margins")}
     weights = values["weights"]
     if has_plane(problem):
         series["path"] = memory_plane(problem).coordinates(problem, weights)[0]
-    at = _where_curved(problem, len(clock))
+    at = _where_curved(span_size(problem), len(clock))
     finite = at[np.isfinite(weights[at]).all((1, 2))]
     series["sharpness_step"] = clock[finite]
     check()
@@ -74,9 +72,9 @@ def run_series(
     return words, series
 
 
-def _where_curved(problem: Problem, count: int) -> np.ndarray:
+def _where_curved(size: int, count: int) -> np.ndarray:
     """The records at which the sharpness is computed: all of them where the Hessian is small."""
-    most = max(8, int(_CURVATURE_WORK / max(span_size(problem), 1) ** 3))
+    most = max(8, int(_CURVATURE_WORK / max(size, 1) ** 3))
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engram.explorer._objects import python_lines
+from engram.explorer._objects import make_problem, python_lines
 from engram.explorer._plane import plane_part
 from engram.explorer._runs import runs_part
 from engram.explorer._state import Request, State
@@ -25,12 +25,13 @@ def compute(request: Request, own: Mapping[str, Problem], check: Callable[[], No
     """The parts that a request wants; `check` raises when nobody waits for them any more."""
     header: dict[str, Any] = {"version": VERSION}
     arrays: dict[str, Any] = {}
+    problem = make_problem(request.state.problem, own).value
     if "plane" in request.parts:
-        about, found = plane_part(request.state, own)
+        about, found = plane_part(request.state, problem)
         header["plane"] = about
         arrays |= {f"plane.{name}": values for name, values in found.items()}
     if "runs" in request.parts:
-        about, found = runs_part(request.state, own, check)
+        about, found = runs_part(request.state, problem, check)
         header["runs"] = about
         arrays |= {f"runs.{name}": values for name, values in found.items()}
     return pack(header, arrays)

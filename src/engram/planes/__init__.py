@@ -11,3 +11,4 @@ from engram.planes._plane import principal_plane as principal_plane
 from engram.planes._regions import error_regions as error_regions
 from engram.planes._spectra import sharpness_along as sharpness_along
 from engram.planes._spectra import span_size as span_size
+from engram.planes._spectra import wrong_margins as wrong_margins

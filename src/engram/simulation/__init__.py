@@ -3,6 +3,7 @@
 from engram.simulation._compare import compare as compare
 from engram.simulation._simulate import Interrupted as Interrupted
 from engram.simulation._simulate import simulate as simulate
+from engram.simulation._simulate import simulate_arrays as simulate_arrays
 from engram.simulation._space import choose_space as choose_space
 from engram.simulation._space import make_system as make_system
 from engram.simulation._when import log_spaced as log_spaced

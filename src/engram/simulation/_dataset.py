@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -30,6 +30,24 @@ _EVENTS = {
 }
 
 
+class Labelled(NamedTuple):
+    """What becomes a dataset: variables and coordinates as (axes, values, attributes), and attributes."""
+
+    variables: dict[str, Any]
+    coords: dict[str, Any]
+    attrs: dict[str, Any]
+
+    def dataset(self) -> xr.Dataset:
+        return xr.Dataset(self.variables, self.coords, self.attrs)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All values by name, without labels."""
+        return {
+            name: np.asarray(entry[1] if isinstance(entry, tuple) else entry)
+            for name, entry in (self.coords | self.variables).items()
+        }
+
+
 def label(
     *,
     times: Any,
@@ -46,7 +64,7 @@ def label(
     dynamics: Any,
     space: str,
     start: Any,
-) -> xr.Dataset:
+) -> Labelled:
     """Name the axes of everything recorded, and say how the run was made and how it ended."""
     along = "time" if steps is None else "step"
     coords: dict[str, Any] = {
@@ -75,7 +93,7 @@ def label(
         {"long_name": "W at the start"},
     )
     variables["final_weights"] = (("row", "col"), np.asarray(final), {"long_name": "W at the end"})
-    return xr.Dataset(
+    return Labelled(
         variables,
         coords,
         {

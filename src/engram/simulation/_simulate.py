@@ -33,7 +33,7 @@ from engram.dynamics._run import BURST
 from engram.memory import MemorySystem
 from engram.observables import Events, FlowRecord, Record, events_of_series, make_record
 from engram.problem import Problem, as_key
-from engram.simulation._dataset import label
+from engram.simulation._dataset import Labelled, label
 from engram.simulation._space import choose_space, make_system
 from engram.simulation._stop import make_stop
 from engram.simulation._when import choose_steps
@@ -51,7 +51,6 @@ class Interrupted(KeyboardInterrupt):
         self.partial = partial
 
 
-@in_double
 def simulate(
     problem: Problem,
     dynamics: Any,
@@ -99,6 +98,31 @@ def simulate(
 
     Paper: Section 2.
     """
+    found = simulate_arrays(
+        problem, dynamics, start=start, record=record, space=space, key=key, at=at, every=every,
+        points=points, stop=stop, events=events, spike_factor=spike_factor, progress=progress,
+    )  # fmt: skip
+    return found.dataset()
+
+
+@in_double
+def simulate_arrays(
+    problem: Problem,
+    dynamics: Any,
+    *,
+    start: ArrayLike | None = None,
+    record: Sequence[str] = ("loss", "error", "margins"),
+    space: str = "auto",
+    key: PRNGKeyArray | int | None = None,
+    at: ArrayLike | None = None,
+    every: int | None = None,
+    points: int | None = None,
+    stop: Any = None,
+    events: bool = True,
+    spike_factor: float = 1.1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Labelled:
+    """As `simulate`, before a dataset is built of it: for callers that want arrays many times a second."""
     if not isinstance(dynamics, AbstractDynamics):
         raise InputError(
             f"`dynamics` must be one of engram's dynamics, got {dynamics!r}. "
@@ -214,7 +238,7 @@ def _attempts(flow: GradientFlow) -> list[GradientFlow]:
     ]
 
 
-def _flow(system, flow, state, noted: Record, events: bool, about) -> xr.Dataset:
+def _flow(system, flow, state, noted: Record, events: bool, about) -> Labelled:
     names = noted.names
     if events:  # they are read off the recorded series
         names = tuple(dict.fromkeys((*names, "loss", "error", "margins")))
@@ -243,21 +267,28 @@ def _flow(system, flow, state, noted: Record, events: bool, about) -> xr.Dataset
     )
 
 
+def _numbers(problem: Problem) -> int:
+    """How many numbers a state and its scores have, about."""
+    return problem.num_inputs * problem.num_outputs + problem.dim**2
+
+
 def _segment_size(problem: Problem, count: int) -> int:
     """How many records a segment has: a power of two, so that few numbers of records compile anew."""
-    each = problem.num_inputs * problem.num_outputs + problem.dim**2
-    most = max(_ROOM // each, 1)
+    most = max(_ROOM // _numbers(problem), 1)
     most = min(_POINTS, max(64, 1 << (most.bit_length() - 1)))
     return min(most, 1 << (max(count, 1) - 1).bit_length())
 
 
-def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> xr.Dataset:
+def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> Labelled:
     is_flow = isinstance(dynamics, StochasticGradientFlow)
     carry = _begin(system, dynamics, state, fold)
-    _finish(system, dynamics, carry, fold, noted.start)  # compiles now, so that Ctrl-C is prompt
     size = _segment_size(about["problem"], len(steps))
     rows: list[Any] = []
     total = dynamics.num_steps
+    if total * _numbers(about["problem"]) > _ROOM:  # a run that somebody may want to end
+        _finish(
+            system, dynamics, carry, fold, noted.start
+        )  # compiles now, so that Ctrl-C is prompt
     position, limit, measured = 0, 32 * BURST, False
     status = Status.RUNNING
     try:
@@ -298,7 +329,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
     found, final = jax.device_get(_finish(system, dynamics, carry, fold, noted.start))
     records = jax.tree.map(lambda *parts: np.concatenate(parts), *rows) if rows else {}
     count = _length(records) if noted.names else int((steps <= int(carry.index)).sum())
-    dataset = label(
+    labelled = label(
         times=dynamics.time_at(steps[:count]),
         steps=None if is_flow else steps[:count],
         records=records,
@@ -312,5 +343,5 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
         **about,
     )
     if status == Status.INTERRUPTED:
-        raise Interrupted(dataset)
-    return dataset
+        raise Interrupted(labelled.dataset())
+    return labelled

@@ -18,7 +18,9 @@ function make(tag, attributes = {}, ...children) {
 
 // A slider and a number that say the same. `slide` maps the slider's place to the value and back.
 function numberField({ id, label, path, min, max, step = 'any', slider = {}, read, write, edit, parts }) {
-  const slide = slider.log ? { to: (v) => 10 ** v, from: (v) => Math.log10(v) } : { to: (v) => v, from: (v) => v };
+  const slide = slider.log ? { to: (v) => 10 ** v, from: (v) => Math.log10(v) }
+    : slider.stops ? { to: (k) => slider.stops[k], from: (v) => slider.stops.findLastIndex((stop) => stop <= v) }
+    : { to: (v) => v, from: (v) => v };
   const round = (v) => (slider.log ? +v.toPrecision(3) : slider.whole ? Math.round(v) : +v.toFixed(4));
   const low = slider.low ?? min, high = slider.high ?? max;
   const range = make('input', {
@@ -55,7 +57,7 @@ export class Controls {
     const two = document.querySelector('[data-kind=two]'), sphere = document.querySelector('[data-kind=sphere]');
     field(two, { id: 'correlation', label: 'correlation α', path: 'problem.correlation', min: -1, max: 1, ...part('correlation') });
     field(two, { id: 'p1', label: 'frequency p₁', path: 'problem.p1', min: 0, max: 1, ...part('p1') });
-    field(sphere, { id: 'tokens', label: 'tokens N', path: 'problem.tokens', min: 1, max: 50, step: 1, slider: { whole: true }, ...part('tokens') });
+    field(sphere, { id: 'tokens', label: 'tokens N', path: 'problem.tokens', min: 1, max: 50, step: 1, slider: { whole: true, stops: [1, 2, 3, 4, 5, 8, 10, 15, 20, 30, 40, 50] }, ...part('tokens') });
     field(sphere, { id: 'classes', label: 'classes M', path: 'problem.classes', min: 2, max: 10, step: 1, slider: { whole: true }, ...part('classes') });
     field(sphere, { id: 'dim', label: 'dimension d', path: 'problem.dim', min: 2, max: 32, step: 1, slider: { whole: true }, ...part('dim') });
     field(sphere, { id: 'exponent', label: 'Zipf exponent', path: 'problem.exponent', min: 0, max: 4, slider: { high: 3 }, ...part('exponent') });

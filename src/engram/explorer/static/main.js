@@ -22,7 +22,7 @@ const page = {
 };
 globalThis.engram = page; // for the curious, and for tests
 
-let controls, server, asked = 0, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [];
+let controls, server, asked = 0, areControlsOld = false, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [];
 
 // --- changes ---
 
@@ -32,8 +32,7 @@ function edit(parts, { final, key }) {
   if (state.show.cursor >= state.steps) state.show.cursor = null;
   if (parts.length) { asked ||= performance.now(); server.ask(forServer(copy(state)), parts); }
   else if (page.data) { page.data.state = copy(state); redraw(); }
-  showControls();
-  if (final) remember(key);
+  if (final) { showControls(); remember(key); } else areControlsOld = true; // shown with the answer: layout is slow
 }
 
 function load(id) {
@@ -62,10 +61,12 @@ function fromAddress() {
   const { state, faults } = fromHash(location.hash || `#preset=${page.presets[0].id}`, page.presets);
   page.state = state;
   edit(['plane', 'runs'], { final: false });
+  showControls();
   if (faults.length) refuse(`This link has faults, and the usual values stand in: ${faults.join('; ')}.`);
 }
 
 function showControls() {
+  areControlsOld = false;
   const preset = page.presets.find((each) => each.id === page.state.preset);
   const bare = (state) => { const { show, ...rest } = state; return toHash({ ...rest, show: { ...show, cursor: null, focus: 0 } }); };
   const isChanged = preset && bare(fromPreset(preset)) !== bare(page.state);
@@ -90,7 +91,13 @@ function answer(state, parts, header, arrays) {
   refuse(null);
   const isOther = !old || old.plane.has_plane !== data.plane.has_plane || (!data.plane.has_plane && old.runs.length !== data.runs.length);
   if (isOther) arrange();
-  describe();
+  dirty = true;
+  isDescribed = false;
+  drawNow(); // at once: answers are rarer than frames
+}
+
+function remeasure() {
+  for (const panel of [...Object.values(panels), ...fans]) panel.measure();
   redraw();
 }
 
@@ -104,12 +111,25 @@ function drawNow() {
   const shown = data.plane.has_plane ? ['plane', 'loss', 'error', 'margins', 'sharpness'] : ['loss', 'error', 'sharpness'];
   for (const panel of [...shown.map((name) => panels[name]), ...(data.plane.has_plane ? [] : fans)]) if (dirty) panel.base(); else panel.cursor();
   if (dirty) {
-    placeHandle();
+    if (areControlsOld) showControls(); else placeHandle();
     page.redraws += 1;
     if (asked) { page.latencies.push(performance.now() - asked); asked = 0; }
   }
   dirty = false;
-  readOut();
+  tellSoon();
+}
+
+// Words and tables follow at most ten times a second: laying them out takes longer than drawing.
+let wordsTimer = null, wordsAt = 0, isDescribed = false;
+function tellSoon() {
+  if (wordsTimer) return;
+  wordsTimer = setTimeout(() => {
+    wordsTimer = null;
+    wordsAt = performance.now();
+    if (!isDescribed) describe();
+    isDescribed = true;
+    readOut();
+  }, Math.max(0, wordsAt + 100 - performance.now()));
 }
 
 function makePanels() {
@@ -150,6 +170,7 @@ function arrange() {
   $('fans').hidden = plane.has_plane;
   fans = plane.has_plane ? [] : page.makeFans();
   $('fans').replaceChildren(...fans.map((fan) => fan.element));
+  for (const panel of [...Object.values(panels), ...fans]) panel.measure();
   showControls();
 }
 
@@ -288,16 +309,16 @@ function onKey(event) {
 
 // --- the start ---
 
-let dragging = false;
+let dragging = false, placedAt = 0;
 
 function placeHandle() {
-  const box = $('plane'), handle = $('handle');
-  if (!page.state || !box.clientWidth) return;
-  const { x, y } = P.planeAxes(page.state.view, box.clientWidth, box.clientHeight), { a, b } = page.state.start;
-  const [px, py] = [x(a), y(b)], isSeen = px >= 0 && px <= box.clientWidth && py >= 0 && py <= box.clientHeight;
+  const handle = $('handle'), { w, h } = panels.plane?.box ?? {};
+  if (!page.state || !w) return;
+  placedAt = performance.now();
+  const { x, y } = P.planeAxes(page.state.view, w, h), { a, b } = page.state.start;
+  const [px, py] = [x(a), y(b)], isSeen = px >= 0 && px <= w && py >= 0 && py <= h;
   handle.hidden = !isSeen && document.activeElement !== handle;
-  handle.style.left = `${Math.min(Math.max(px, 0), box.clientWidth)}px`;
-  handle.style.top = `${Math.min(Math.max(py, 0), box.clientHeight)}px`;
+  handle.style.transform = `translate(${Math.min(Math.max(px, 0), w)}px, ${Math.min(Math.max(py, 0), h)}px)`;
   handle.setAttribute('aria-label', `Start of training, at γ₁ = ${number(a)}, γ₂ = ${number(b)}`);
 }
 
@@ -307,6 +328,7 @@ function dragTo(event, isLast) {
   page.state.start.a = digits(x.back(Math.min(Math.max(event.clientX - box.left, 0), box.width)));
   page.state.start.b = digits(y.back(Math.min(Math.max(event.clientY - box.top, 0), box.height)));
   edit(['runs'], { final: isLast, key: 'drag' });
+  if (performance.now() - placedAt > 40) placeHandle(); // otherwise the next answer, due soon, places it
 }
 
 function wireStart() {
@@ -419,7 +441,7 @@ async function begin() {
   addEventListener('keydown', onKey);
   addEventListener('popstate', () => { lastPush.key = null; fromAddress(); });
   addEventListener('hashchange', () => { if (location.hash !== toHash(page.state)) fromAddress(); });
-  new ResizeObserver(redraw).observe(document.querySelector('main'));
+  new ResizeObserver(remeasure).observe(document.querySelector('main'));
   fromAddress();
 }
 

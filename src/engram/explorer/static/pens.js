@@ -146,9 +146,11 @@ export class Panel {
     this.drawCursor = drawCursor;
   }
 
-  get box() { return { w: this.canvas.clientWidth, h: this.canvas.clientHeight }; }
+  // The canvas's size; asked for only when the page's layout may have changed.
+  measure() { this.box = { w: this.canvas.clientWidth, h: this.canvas.clientHeight }; }
 
   base() {
+    if (!this.box?.w) this.measure();
     const { w, h } = this.box, ratio = window.devicePixelRatio || 1;
     if (!w || !h) return;
     for (const each of [this.canvas, this.kept]) {
@@ -164,7 +166,7 @@ export class Panel {
   }
 
   cursor() {
-    const { w, h } = this.box, ratio = window.devicePixelRatio || 1;
+    const { w, h } = this.box ?? {}, ratio = window.devicePixelRatio || 1;
     if (!w || !h || !this.kept.width) return;
     const c = this.canvas.getContext('2d');
     c.setTransform(1, 0, 0, 1, 0, 0);

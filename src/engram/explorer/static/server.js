@@ -49,37 +49,31 @@ export class Server {
     if (!parts.length || this.isLost) return;
     const state = this.state, asked = { ...this.wanted };
     const slow = setTimeout(() => this.told.waiting(true), 400);
+    const settle = () => { for (const part of parts) this.got[part] = Math.max(this.got[part], asked[part]); };
     this.out += 1;
-    let answer = null;
+    let found = null, fault = null;
     try {
-      answer = await fetch('/api/compute', {
+      const answer = await fetch('/api/compute', {
         method: 'POST',
         headers: { 'Content-Type': 'application/json' },
         body: JSON.stringify({ client: CLIENT, parts, state }),
       });
-      if (answer.status === 204) {
-        // A newer question of ours is on its way.
-      } else if (answer.ok) {
-        const { header, arrays } = decode(await answer.arrayBuffer());
-        const isNew = parts.some((part) => asked[part] > this.got[part]);
-        if (isNew) {
-          for (const part of parts) this.got[part] = Math.max(this.got[part], asked[part]);
-          this.told.answer(state, parts, header, arrays);
-        }
-      } else {
-        const text = (await answer.json()).error;
-        if (answer.status === 503) setTimeout(() => this.send(), 500);
-        else for (const part of parts) this.got[part] = Math.max(this.got[part], asked[part]);
-        if (state === this.state) this.told.refused(text);
-      }
+      if (answer.status === 200) found = await answer.arrayBuffer();
+      else if (answer.status !== 204) fault = { text: (await answer.json()).error, isBusy: answer.status === 503 }; // 204: a newer question is out
     } catch (error) {
-      if (error instanceof TypeError) this.lose(); else throw error;
+      if (!(error instanceof TypeError)) throw error;
+      this.lose();
     } finally {
       clearTimeout(slow);
       this.out -= 1;
       if (!this.out) this.told.waiting(false);
-      if (!answer || answer.status !== 503) this.send();
     }
+    const isNew = parts.some((part) => asked[part] > this.got[part]);
+    if (found || (fault && !fault.isBusy)) settle();
+    if (fault?.isBusy) setTimeout(() => this.send(), 500);
+    else this.send(); // the next question goes out before this answer is drawn, so that both sides work at once
+    if (found && isNew) { const { header, arrays } = decode(found); this.told.answer(state, parts, header, arrays); }
+    if (fault && state === this.state) this.told.refused(fault.text);
   }
 
   async python(state) {
