@@ -152,3 +152,10 @@ def test_sharpness_along_a_run_is_the_one_recorded(num, classes, dim):
     along = planes.sharpness_along(problem, run.weights.values)
     # Both solve a symmetric eigenproblem backward stably: a few rounding errors of the largest eigenvalue.
     np.testing.assert_allclose(along, run.sharpness.values, rtol=1e-12)
+
+
+def test_where_nothing_can_move_the_sharpness_is_zero():
+    problem = engram.Problem(np.zeros((1, 2)), np.eye(2), np.ones(1), np.zeros(1, int))
+    assert planes.sharpness_along(problem, np.ones((3, 2, 2))).tolist() == [0.0, 0.0, 0.0]
+    grid = planes.landscape(problem, planes.memory_plane(problem), ("sharpness",))
+    assert (grid.sharpness == 0).all()

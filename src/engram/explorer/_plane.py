@@ -69,7 +69,7 @@ def _levels(problem: Problem, plane: Plane, state: State) -> dict[str, Any]:
     return found
 
 
-def round_levels(low: float, high: float) -> list[float]:
+def round_levels(low: Any, high: Any) -> list[float]:
     """Round numbers between two values: the same for nearby planes, so that lines do not flicker."""
     if not 0 <= low < high:
         return []

@@ -3,11 +3,11 @@
 from typing import Any
 
 
-def _gd(*rates: float) -> list[dict[str, Any]]:
+def _gd(*rates: Any) -> list[dict[str, Any]]:
     return [{"method": "gd", "rate": rate} for rate in rates]
 
 
-def _two(correlation: float, p1: float) -> dict[str, Any]:
+def _two(correlation: Any, p1: Any) -> dict[str, Any]:
     return {"kind": "two", "correlation": correlation, "p1": p1}
 
 
@@ -15,12 +15,12 @@ def _paper(name: str) -> dict[str, Any]:
     return {"kind": "paper", "name": name}
 
 
-def _table(*tokens: tuple[float, float, int, float]) -> dict[str, Any]:
+def _table(*tokens: Any) -> dict[str, Any]:
     rows = [{"x": x, "y": y, "target": target, "prob": prob} for x, y, target, prob in tokens]
     return {"kind": "table", "tokens": rows}
 
 
-def _sphere(tokens: int, classes: int, dim: int, exponent: float, seed: int) -> dict[str, Any]:
+def _sphere(tokens: int, classes: int, dim: int, exponent: Any, seed: int) -> dict[str, Any]:
     sizes = {"tokens": tokens, "classes": classes, "dim": dim}
     return {"kind": "sphere", **sizes, "exponent": exponent, "seed": seed}
 
@@ -109,7 +109,7 @@ PRESETS: list[dict[str, Any]] = [
         "agree with each other outweigh it (claim C47, an exact example). The error rises from .3 to .4 while the loss falls.",
         "state": {
             "problem": _table((1, 0, 0, 0.4), (0.8, -0.6, 1, 0.3), (0.8, 0.6, 1, 0.3)), "runs": _gd(1), "steps": 60,
-            "start": {"a": 1, "b": 1}, "view": {"half": 2},
+            "start": {"a": 0.5, "b": 1.5}, "view": {"half": 2},
         },
     },
     {
@@ -135,8 +135,9 @@ PRESETS: list[dict[str, Any]] = [
     {
         "id": "adam",
         "title": "Adam against descent on rare tokens",
-        "text": "Ten tokens in ten dimensions, frequencies falling like 1/x². Under plain descent a token's margin grows at the speed of its "
-        "frequency, so the rare ones wait; Adam divides that out, and all margins rise together.",
+        "text": "Ten tokens in ten dimensions, frequencies falling like 1/x². Under plain descent a token pulls with the weight of its frequency, "
+        "so the rare ones wait: at η = 1 four are not learnt in 100 steps, at η = 10 the last is at step 89. Adam divides "
+        "the frequencies out, recalls all by step 33 and ends with margins that are nearly alike.",
         "state": {
             "problem": _sphere(10, 10, 10, 2, 0),
             "runs": [*_gd(1, 10), {"method": "adam", "rate": 0.3}], "steps": 100,

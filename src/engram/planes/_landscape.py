@@ -14,6 +14,7 @@ from engram.planes._spectra import (
     block_size,
     eigenvalues,
     is_wrong,
+    largest,
     recall,
     span_size,
     wrong_margins,
@@ -110,7 +111,7 @@ def _evaluate(
     if "eigenvalues" in quantities or ("sharpness" in quantities and span_size(problem) <= _DENSE):
         values = eigenvalues(problem, here)
         found["eigenvalues"] = values
-        found["sharpness"] = values[:, 0]
+        found["sharpness"] = largest(values)
     elif "sharpness" in quantities:
         points = zip(a, b, strict=True)
         sharp = [float(memory.sharpness(problem, plane.weights(*at))) for at in points]

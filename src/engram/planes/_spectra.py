@@ -84,6 +84,11 @@ def eigenvalues(problem: Problem, found: Recall) -> np.ndarray:
     return np.linalg.eigvalsh(H)[:, ::-1]
 
 
+def largest(values: np.ndarray) -> np.ndarray:
+    """The first of each row of eigenvalues; zero where nothing can move and there are none."""
+    return values[:, 0] if values.shape[1] else np.zeros(len(values))
+
+
 def sharpness_along(problem: Problem, path: ArrayLike) -> np.ndarray:
     """The largest eigenvalue of the Hessian at each of many weights, by dense algebra.
 
@@ -98,7 +103,7 @@ def sharpness_along(problem: Problem, path: ArrayLike) -> np.ndarray:
     W = check_floats("path", path, ndim=3, axes="(T, d, d)")
     block = block_size(problem, curved=True)
     parts = [
-        eigenvalues(problem, recall(wrong_margins(problem, W[at : at + block])))[:, 0]
+        largest(eigenvalues(problem, recall(wrong_margins(problem, W[at : at + block]))))
         for at in range(0, len(W), block)
     ]
     return np.concatenate(parts)

@@ -1,0 +1,116 @@
+"""One job per client, and only the newest question of each is answered."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from engram.explorer._desk import Busy, Desk, Stale, TooLong
+
+
+def until_dropped(check):
+    """Work that ends only when it is no longer wanted."""
+    for _ in range(2000):
+        check()
+        time.sleep(0.005)
+    return "never dropped"
+
+
+@pytest.fixture
+def desk():
+    made = Desk(threads=3, waiting=4, seconds=5.0)
+    yield made
+    made.close()
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
+def test_only_the_newest_question_is_answered(desk):
+    begun = []
+
+    async def all_at_once():
+        def work(number):
+            def job(check):
+                begun.append(number)
+                return until_dropped(check) if number == 0 else number
+
+            return job
+
+        asked = [asyncio.create_task(desk.answer("a", work(0)))]
+        await asyncio.sleep(0.1)
+        asked += [asyncio.create_task(desk.answer("a", work(number))) for number in range(1, 20)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    answers = run(all_at_once())
+    assert answers[-1] == 19
+    assert all(isinstance(answer, Stale) for answer in answers[:-1])
+    assert begun == [0, 19]  # what lay between was never begun
+    assert not desk._at_work
+    assert not desk._waiting
+
+
+def test_clients_do_not_wait_for_each_other(desk):
+    async def slow_and_quick():
+        gate = threading.Event()
+        slow = asyncio.create_task(desk.answer("slow", lambda check: gate.wait(10)))
+        await asyncio.sleep(0.05)
+        quick = await desk.answer("quick", lambda check: "done")
+        assert not slow.done()
+        gate.set()
+        await slow
+        return quick
+
+    assert run(slow_and_quick()) == "done"
+
+
+def test_too_many_clients_are_told_so(desk):
+    async def crowd():
+        gate = threading.Event()
+        asked = [
+            asyncio.create_task(desk.answer(str(k), lambda check: gate.wait(10))) for k in range(4)
+        ]
+        await asyncio.sleep(0.05)
+        with pytest.raises(Busy):
+            await desk.answer("one more", lambda check: None)
+        gate.set()
+        await asyncio.gather(*asked)
+        return await desk.answer("one more", lambda check: "now")
+
+    assert run(crowd()) == "now"
+
+
+def test_work_is_ended_when_it_takes_too_long():
+    desk = Desk(seconds=0.05)
+    with pytest.raises(TooLong):
+        run(desk.answer("a", until_dropped))
+    assert not desk._at_work
+    desk.close()
+
+
+def test_work_that_fails_leaves_the_client_free(desk):
+    async def fail_then_ask():
+        with pytest.raises(ZeroDivisionError):
+            await desk.answer("a", lambda check: 1 // 0)
+        return await desk.answer("a", lambda check: "fine")
+
+    assert run(fail_then_ask()) == "fine"
+
+
+def test_a_question_given_up_frees_its_place(desk):
+    async def give_up():
+        gate = threading.Event()
+        first = asyncio.create_task(desk.answer("a", lambda check: gate.wait(10)))
+        await asyncio.sleep(0.05)
+        second = asyncio.create_task(desk.answer("a", lambda check: "second"))
+        await asyncio.sleep(0.05)
+        second.cancel()
+        gate.set()
+        await asyncio.gather(first, second, return_exceptions=True)
+        return await desk.answer("a", lambda check: "third")
+
+    assert run(give_up()) == "third"
+    assert not desk._at_work
+    assert not desk._waiting

@@ -1,0 +1,312 @@
+"""The server: what it serves, whom it refuses, and that nothing sent to it makes it fall."""
+
+import json
+import re
+import socket
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import engram
+from engram._checks import InputError
+from engram.explorer import Explorer, payloads
+from engram.explorer import server as module
+
+STATE = {
+    "problem": {"kind": "two", "correlation": 0.95, "p1": 0.75},
+    "runs": [{"method": "gd", "rate": 10.0}],
+    "steps": 34,
+}
+ASKED = {"client": "test", "parts": ["plane", "runs"], "state": STATE}
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    made = Explorer(warm=False).start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def web(explorer):
+    with httpx.Client(base_url=explorer.url, timeout=60, trust_env=False) as client:
+        yield client
+
+
+def test_it_listens_on_loopback_only(explorer):
+    assert explorer._socket.getsockname()[0] == "127.0.0.1"
+    assert explorer.url == f"http://127.0.0.1:{explorer.port}/"
+
+
+def test_pages_carry_the_headers(web):
+    for path in ("/", "/static/main.js", "/static/explorer.css", "/api/status", "/api/presets"):
+        answer = web.get(path)
+        assert answer.status_code == 200
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in answer.headers
+        assert "server" not in answer.headers
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(web):
+    names = [*re.findall(r'(?:src|href)="([^"]+)"', web.get("/").text)]
+    assert names
+    for name in names:
+        assert name.startswith(("/static/", "#")), name
+    for name in module._static_names():
+        text = web.get(f"/static/{name}").text
+        outside = set(re.findall(r"https?://[^\s\"'`)]+", text)) - {"http://www.w3.org/2000/svg"}
+        assert not outside, name
+        for used in re.findall(r"from '\./([^']+)'", text):
+            assert used in module._static_names()
+
+
+def test_compute_answers_with_the_librarys_numbers(web):
+    answer = web.post("/api/compute", json=ASKED)
+    assert answer.status_code == 200
+    header, arrays = payloads.unpack(answer.content)
+    problem = engram.two_tokens(0.95, 0.75)
+    run = engram.simulate(problem, engram.GradientDescent(10.0, 34))
+    assert np.array_equal(arrays["runs.0.loss"], run.loss.values)
+    assert header["runs"][0]["num_spikes"] == int(run.num_spikes)
+    lines = web.post("/api/python", json=ASKED).text
+    assert "engram.GradientDescent(10.0, 34)" in lines
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1"},
+        {"Host": "127.0.0.1.evil.example:80"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "https://127.0.0.1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_other_hosts_and_pages_are_refused(web, headers):
+    for answer in (
+        web.get("/api/status", headers=headers),
+        web.post("/api/compute", json=ASKED, headers=headers),
+        web.get("/static/main.js", headers=headers),
+    ):
+        assert answer.status_code == 403
+        assert "content-security-policy" in answer.headers
+
+
+def test_its_own_page_is_answered_by_either_name(explorer, web):
+    for host in (f"127.0.0.1:{explorer.port}", f"localhost:{explorer.port}"):
+        headers = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
+        assert web.post("/api/compute", json=ASKED, headers=headers).status_code == 200
+    # A link from elsewhere to the page itself may be followed.
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document"}
+    assert web.get("/", headers=followed).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../server.py", "/static/..%2fserver.py", "/static/%2e%2e/%2e%2e/__init__.py",
+     "//static/main.js", "/static/", "/static/main.js/", "/static/main.js%00", "/server.py",
+     "/static/....//server.py", "/etc/passwd", "/api", "/api/compute/x"],
+)  # fmt: skip
+def test_there_are_no_other_files(explorer, path):
+    with socket.create_connection(("127.0.0.1", explorer.port), timeout=10) as raw:
+        head = (
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{explorer.port}\r\nConnection: close\r\n\r\n"
+        )
+        raw.sendall(head.encode())
+        answer = b"".join(iter(lambda: raw.recv(65536), b""))
+    status = int(answer.split()[1])
+    assert status in (404, 405, 307, 400, 403)
+    assert b"import " not in answer
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "GET", "HEAD"])
+def test_other_methods_are_refused(web, method):
+    assert web.request(method, "/api/compute").status_code == 405
+
+
+def test_bodies_are_bounded_in_size_and_kind(web):
+    large = b" " * (module.MOST_BYTES + 1)
+    said = web.post("/api/compute", content=large, headers={"Content-Type": "application/json"})
+    assert said.status_code == 422
+    assert "at most 32768 bytes" in said.json()["error"]
+    said = web.post(
+        "/api/compute", content=json.dumps(ASKED), headers={"Content-Type": "text/plain"}
+    )
+    assert said.status_code == 422
+    assert "JSON" in said.json()["error"]
+
+
+def test_a_body_that_never_comes_is_given_up(explorer, monkeypatch):
+    monkeypatch.setattr(module, "_BODY_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", explorer.port), timeout=10) as raw:
+        raw.sendall(
+            f"POST /api/compute HTTP/1.1\r\nHost: 127.0.0.1:{explorer.port}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{".encode()
+        )
+        assert b"must come within" in raw.recv(65536)
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@st.composite
+def spoilt(draw):
+    """A good request in which one entry, anywhere, is something else."""
+    request = json.loads(
+        json.dumps(ASKED | {"state": STATE | {"start": {"a": 0, "b": 0}, "view": {"half": 5}}})
+    )
+    at = request
+    while True:
+        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+        key = draw(st.sampled_from(keys))
+        inside = at[key]
+        if isinstance(inside, dict | list) and inside and draw(st.booleans()):
+            at = inside
+            continue
+        at[key] = draw(junk)
+        return json.dumps(request).encode()
+
+
+@settings(max_examples=150)
+@given(st.binary(max_size=200) | junk.map(lambda value: json.dumps(value).encode()) | spoilt())
+def test_junk_is_refused_in_words(web, body):
+    answer = web.post("/api/compute", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (200, 422)
+    if answer.status_code == 422:
+        assert len(answer.json()["error"]) > 10
+
+
+def test_extreme_states_are_answered_quickly_or_refused(web):
+    extremes = [
+        {"problem": {"kind": "two", "correlation": c, "p1": p}} for c in (-1, 0, 1) for p in (0, 1)
+    ] + [
+        {"runs": [{"method": method, "rate": rate}]}
+        for method in ("gd", "flow", "adam", "normalised")
+        for rate in (1e6, 1e-300)
+    ] + [
+        {"start": {"a": 1e4, "b": -1e4}}, {"view": {"x": 1e4, "y": -1e4, "half": 0.01}},
+        {"view": {"half": 1e4, "overlay": "sharpness"}}, {"steps": 1},
+        {"problem": {"kind": "table", "tokens": [{"x": 0, "y": 0, "target": 1, "prob": 1}]}},
+        {"problem": {"kind": "table", "tokens": [{"x": 1, "y": 0, "target": 0, "prob": 1}]}},
+    ]  # fmt: skip
+    for change in extremes:
+        began = time.monotonic()
+        answer = web.post("/api/compute", json=ASKED | {"state": STATE | change})
+        assert answer.status_code == 200, (change, answer.text)
+        header, arrays = payloads.unpack(answer.content)
+        assert header["runs"][0]["status"] in ("completed", "not finite", "step limit"), change
+        assert len(arrays["runs.0.loss"])
+        assert time.monotonic() - began < 25  # compiling included
+
+
+def test_a_slider_that_outruns_the_server_is_answered_once(explorer):
+    slow = STATE | {"steps": 20_000, "problem": {"kind": "paper", "name": "fig6-10"}}
+    answers = {}
+
+    def ask(number):
+        rate = {"runs": [{"method": "gd", "rate": 1.0 + number}] * 4}
+        body = {"client": "slider", "parts": ["runs"], "state": slow | rate}
+        with httpx.Client(base_url=explorer.url, timeout=120, trust_env=False) as client:
+            answers[number] = client.post("/api/compute", json=body)
+
+    threads = []
+    for number in range(8):
+        threads.append(threading.Thread(target=ask, args=(number,)))
+        threads[-1].start()
+        time.sleep(0.03)
+    for thread in threads:
+        thread.join()
+    codes = [answers[number].status_code for number in range(8)]
+    assert codes[-1] == 200
+    assert codes.count(204) >= 6  # dropped, without a body
+    assert not explorer.desk._at_work
+
+
+def test_errors_of_its_own_are_said_and_survived(explorer, web, monkeypatch):
+    def broken(*args):
+        raise RuntimeError("secret path /home")
+
+    monkeypatch.setattr(payloads, "compute", broken)
+    answer = web.post("/api/compute", json=ASKED)
+    assert answer.status_code == 500
+    assert "error of its own" in answer.json()["error"]
+    assert "secret" not in answer.text
+    monkeypatch.undo()
+    assert web.post("/api/compute", json=ASKED).status_code == 200
+
+
+def test_a_taken_port_is_said(explorer):
+    with pytest.raises(InputError, match="must be free on 127.0.0.1"):
+        Explorer(explorer.port)
+
+
+def test_it_starts_again_where_it_was():
+    first = Explorer(warm=False).start()
+    first.stop()
+    second = Explorer(first.port, warm=False).start()
+    try:
+        assert second.port == first.port
+        assert httpx.get(second.url, trust_env=False).status_code == 200
+    finally:
+        second.stop()
+
+
+def test_warming_tells_how_far_it_is(monkeypatch):
+    from engram.explorer import _warm
+
+    monkeypatch.setattr(_warm, "SHAPES", _warm.SHAPES[:1])
+    made = Explorer().start()
+    try:
+        for _ in range(600):
+            told = httpx.get(f"{made.url}api/status", trust_env=False).json()["warming"]
+            if told["done"] == told["total"]:
+                break
+            assert told["now"]
+            time.sleep(0.1)
+        assert told == {"done": 1, "total": 1, "now": None}
+    finally:
+        made.stop()
+
+
+def test_explore_shows_a_problem_of_ones_own():
+    from engram.explorer import _notebook
+
+    problem = engram.on_sphere(0, 5, 2, 2)
+    try:
+        page = engram.explore(problem, height=500)
+        again = engram.explore(problem)
+        assert page.url != again.url
+        assert page.url.split("#")[0] == again.url.split("#")[0]  # one server for the session
+        assert f'src="{page.url}"' in page._repr_html_()
+        assert 'height="500"' in page._repr_html_()
+        name = page.url.split("name=")[1]
+        body = ASKED | {"state": STATE | {"problem": {"kind": "own", "name": name}}}
+        with httpx.Client(base_url=page.url.split("#")[0], timeout=60, trust_env=False) as client:
+            header, _ = payloads.unpack(client.post("/api/compute", json=body).content)
+            assert header["plane"]["sizes"] == [5, 2, 2]
+            policy = client.get("/").headers["content-security-policy"]
+            assert "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*" in policy
+    finally:
+        running, _notebook._running = _notebook._running, None
+        running.stop()
+    with pytest.raises(InputError, match="engram.Problem"):
+        engram.explore([[1, 0]])
+    with pytest.raises(InputError, match="num_inputs of at most 200"):
+        engram.explore(engram.on_sphere(0, 300, 2, 2))
