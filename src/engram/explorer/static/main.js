@@ -19,6 +19,7 @@ const page = {
   latencies: [], // ms from a change to its drawing
   edit, load, announce,
   get cursor() { return now(); },
+  isSettled: () => !server.out && !server.missing.length && !dirty && !wordsTimer,
 };
 globalThis.engram = page; // for the curious, and for tests
 
@@ -28,10 +29,11 @@ let controls, server, asked = 0, areControlsOld = false, lastPush = { key: null,
 
 function edit(parts, { final, key }) {
   const { state } = page;
+  if (!isRefused) refuse(null);
   state.show.focus = Math.min(state.show.focus, state.runs.length - 1);
   if (state.show.cursor >= state.steps) state.show.cursor = null;
   if (parts.length) { asked ||= performance.now(); server.ask(forServer(copy(state)), parts); }
-  else if (page.data) { page.data.state = copy(state); redraw(); }
+  else if (page.data) { page.data.state = copy(state); isDescribed = false; redraw(); }
   if (final) { showControls(); remember(key); } else areControlsOld = true; // shown with the answer: layout is slow
 }
 
@@ -62,7 +64,7 @@ function fromAddress() {
   page.state = state;
   edit(['plane', 'runs'], { final: false });
   showControls();
-  if (faults.length) refuse(`This link has faults, and the usual values stand in: ${faults.join('; ')}.`);
+  if (faults.length) announce(`This link has faults, and the usual values stand in: ${faults.join('; ')}.`);
 }
 
 function showControls() {
@@ -88,7 +90,7 @@ function answer(state, parts, header, arrays) {
   if (header.runs) data.runs = header.runs.map((run, k) => ({ ...run, ...under(`runs.${k}.`) }));
   if (!data.plane || !data.runs) return;
   page.data = data;
-  refuse(null);
+  if (isRefused) refuse(null);
   const isOther = !old || old.plane.has_plane !== data.plane.has_plane || (!data.plane.has_plane && old.runs.length !== data.runs.length);
   if (isOther) arrange();
   dirty = true;
@@ -237,7 +239,10 @@ function readOut() {
 
 function announce(text) { $('said').textContent = ''; $('said').textContent = text; refuse(text, false); }
 
+// A message stays until the next change; one about a refused change, until an answer comes.
+let isRefused = false;
 function refuse(text, isFault = true) {
+  isRefused = isFault && Boolean(text);
   $('message').hidden = !text;
   $('message').textContent = text ?? '';
   if (isFault) controls.refuse(text);
