@@ -516,8 +516,9 @@ def test_everything_has_a_name_and_contrast(visit):
     for words, ink, paper, is_disabled in shown:
         light, dark = sorted([luminance(ink), luminance(paper)], reverse=True)
         assert is_disabled or (light + 0.05) / (dark + 0.05) >= 4.5, words  # WCAG AA
-    runs = [light for light in visit.get("import('/static/looks.js').then((m) => m.RUNS)")]
-    for colour in runs:  # lines need 3 against the darkest sector, the white halo aside
+    for colour in visit.get(
+        "import('/static/looks.js').then((m) => m.RUNS)"
+    ):  # lines need 3 against the darkest sector, the white halo aside
         rgb = str([int(colour[k : k + 2], 16) for k in (1, 3, 5)])
         assert (luminance("142 187 227") + 0.05) / (luminance(rgb) + 0.05) >= 1.9, colour
 
