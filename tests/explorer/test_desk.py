@@ -9,17 +9,17 @@ import pytest
 from engram.explorer._desk import Busy, Desk, Stale, TooLong
 
 
-def until_dropped(check):
+def until_dropped(ticket):
     """Work that ends only when it is no longer wanted."""
     for _ in range(2000):
-        check()
+        ticket.check()
         time.sleep(0.005)
     return "never dropped"
 
 
 @pytest.fixture
 def desk():
-    made = Desk(threads=3, waiting=4, seconds=5.0)
+    made = Desk(threads=3, clients=4, seconds=5.0)
     yield made
     made.close()
 
@@ -33,9 +33,9 @@ def test_only_the_newest_question_is_answered(desk):
 
     async def all_at_once():
         def work(number):
-            def job(check):
+            def job(ticket):
                 begun.append(number)
-                return until_dropped(check) if number == 0 else number
+                return until_dropped(ticket) if number == 0 else number
 
             return job
 
@@ -55,9 +55,9 @@ def test_only_the_newest_question_is_answered(desk):
 def test_clients_do_not_wait_for_each_other(desk):
     async def slow_and_quick():
         gate = threading.Event()
-        slow = asyncio.create_task(desk.answer("slow", lambda check: gate.wait(10)))
+        slow = asyncio.create_task(desk.answer("slow", lambda ticket: gate.wait(10)))
         await asyncio.sleep(0.05)
-        quick = await desk.answer("quick", lambda check: "done")
+        quick = await desk.answer("quick", lambda ticket: "done")
         assert not slow.done()
         gate.set()
         await slow
@@ -70,14 +70,14 @@ def test_too_many_clients_are_told_so(desk):
     async def crowd():
         gate = threading.Event()
         asked = [
-            asyncio.create_task(desk.answer(str(k), lambda check: gate.wait(10))) for k in range(4)
+            asyncio.create_task(desk.answer(str(k), lambda ticket: gate.wait(10))) for k in range(4)
         ]
         await asyncio.sleep(0.05)
         with pytest.raises(Busy):
-            await desk.answer("one more", lambda check: None)
+            await desk.answer("one more", lambda ticket: None)
         gate.set()
         await asyncio.gather(*asked)
-        return await desk.answer("one more", lambda check: "now")
+        return await desk.answer("one more", lambda ticket: "now")
 
     assert run(crowd()) == "now"
 
@@ -93,8 +93,8 @@ def test_work_is_ended_when_it_takes_too_long():
 def test_work_that_fails_leaves_the_client_free(desk):
     async def fail_then_ask():
         with pytest.raises(ZeroDivisionError):
-            await desk.answer("a", lambda check: 1 // 0)
-        return await desk.answer("a", lambda check: "fine")
+            await desk.answer("a", lambda ticket: 1 // 0)
+        return await desk.answer("a", lambda ticket: "fine")
 
     assert run(fail_then_ask()) == "fine"
 
@@ -102,15 +102,83 @@ def test_work_that_fails_leaves_the_client_free(desk):
 def test_a_question_given_up_frees_its_place(desk):
     async def give_up():
         gate = threading.Event()
-        first = asyncio.create_task(desk.answer("a", lambda check: gate.wait(10)))
+        first = asyncio.create_task(desk.answer("a", lambda ticket: gate.wait(10)))
         await asyncio.sleep(0.05)
-        second = asyncio.create_task(desk.answer("a", lambda check: "second"))
+        second = asyncio.create_task(desk.answer("a", lambda ticket: "second"))
         await asyncio.sleep(0.05)
         second.cancel()
         gate.set()
         await asyncio.gather(first, second, return_exceptions=True)
-        return await desk.answer("a", lambda check: "third")
+        return await desk.answer("a", lambda ticket: "third")
 
     assert run(give_up()) == "third"
     assert not desk._at_work
     assert not desk._waiting
+
+
+def test_a_client_with_a_place_may_always_ask_anew(desk):
+    async def all_again():
+        first = [asyncio.create_task(desk.answer(str(k), until_dropped)) for k in range(4)]
+        await asyncio.sleep(0.05)
+        again = [asyncio.create_task(desk.answer(str(k), lambda ticket: "done")) for k in range(4)]
+        assert await asyncio.gather(*again) == ["done"] * 4
+        return await asyncio.gather(*first, return_exceptions=True)
+
+    assert all(isinstance(answer, Stale) for answer in run(all_again()))
+
+
+def test_a_question_given_up_when_its_turn_comes_is_handed_on(desk):
+    async def unlucky():
+        gate = threading.Event()
+        first = asyncio.create_task(desk.answer("a", lambda ticket: gate.wait(10)))
+        await asyncio.sleep(0.05)
+        second = asyncio.create_task(desk.answer("a", lambda ticket: "second"))
+        await asyncio.sleep(0.05)
+        gate.set()
+        turn = desk._waiting["a"].turn
+        while not turn.done():
+            await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        return await desk.answer("a", lambda ticket: "third")
+
+    assert run(unlucky()) == "third"
+
+
+def test_giving_up_ends_the_work(desk):
+    ended = threading.Event()
+
+    def work(ticket):
+        try:
+            until_dropped(ticket)
+        finally:
+            ended.set()
+
+    async def give_up():
+        asked = asyncio.create_task(desk.answer("a", work))
+        await asyncio.sleep(0.05)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        return await asyncio.to_thread(ended.wait, 5)
+
+    assert run(give_up())
+    assert not desk._at_work
+
+
+def test_compiling_delays_nobody_else():
+    desk = Desk(threads=1, cold_threads=1, seconds=5.0)
+
+    async def cold_then_warm():
+        gate = threading.Event()
+        cold = [
+            asyncio.create_task(desk.answer(str(k), lambda ticket: gate.wait(10), is_cold=True))
+            for k in range(3)
+        ]
+        await asyncio.sleep(0.05)
+        quick = await desk.answer("quick", lambda ticket: "done")
+        gate.set()
+        await asyncio.gather(*cold)
+        return quick
+
+    assert run(cold_then_warm()) == "done"
+    desk.close()

@@ -28,7 +28,7 @@ def ask(problem=TWO, runs=GD, steps=34, parts=("plane", "runs"), own=None, **mor
     state = {"problem": problem, "runs": runs, "steps": steps, **more}
     request = {"client": "test", "parts": list(parts), "state": state}
     request = read_request(json.dumps(request).encode())
-    return payloads.unpack(payloads.compute(request, own or {}, lambda: None))
+    return payloads.unpack(payloads.compute(request, own or {}))
 
 
 def lines_of(own=None, **state):
@@ -177,6 +177,78 @@ def test_events_are_those_of_the_series():
     assert header["runs"][0]["perfect_from"] == 15
 
 
+def test_a_long_runs_spikes_have_the_same_causes_as_a_short_ones():
+    # Among 3000 steps 400 are recorded, and most spikes lie between them.
+    start = {"a": -12.910930381013648, "b": -4.477330728619231}
+    problem, runs = sphere(3, 2, 2, seed=502), [{"method": "gd", "rate": 36.72533066752786}]
+    spikes = [
+        [event for event in ask(problem, runs, steps, ("runs",), start=start)[0]["runs"][0]["events"]
+         if event["kind"] == "spike"]
+        for steps in (1000, 3000)
+    ]  # fmt: skip
+    assert spikes[0] == spikes[1]
+    assert [event["tokens"] for event in spikes[0] if event["step"] == 152] == [[2]]
+
+
+def test_ties_counts_and_heights_are_told_as_they_are():
+    tie = {"kind": "two", "correlation": 0.9, "p1": 0.75}
+    header, arrays = ask(tie, [{"method": "sign", "rate": 1.0}])
+    perfect = next(e for e in header["runs"][0]["events"] if e["kind"] == "perfect")
+    assert arrays["runs.0.margins"][int(perfect["step"])].min() == 0
+    assert perfect["text"].endswith("(some by a tie)")
+    header, _ = ask(tie, [{"method": "momentum", "rate": 1e6}])
+    texts = " ".join(event["text"] for event in header["runs"][0]["events"])
+    assert "from a loss that had fallen to zero" in texts
+    assert "inf" not in texts
+    for seed in range(3):
+        header, arrays = ask(sphere(5, 2, 2, seed), [{"method": "gd", "rate": 30.0}])
+        right = arrays["runs.0.margins"] > 0
+        counts = (right[:-1] & ~right[1:]).sum(0)
+        for event in header["runs"][0]["events"]:
+            if "times in all" in event["text"]:
+                said = int(event["text"].split("(")[1].split()[0])
+                assert [counts[token] for token in event["tokens"]] == [said] * len(event["tokens"])
+
+
+def test_thresholds_are_those_of_the_steps_made():
+    changes = [{"step": 20, "rate": 4.0}, {"step": 60, "rate": 1e-5}]
+    header, _ = ask(runs=[{"method": "gd", "rate": 8.0, "changes": changes}], parts=("runs",))
+    assert header["runs"][0]["thresholds"] == [[0, 0.25], [20, 0.5]]
+
+
+def test_programs_are_forgotten_when_they_are_many(monkeypatch):
+    from engram.explorer import _programs
+
+    monkeypatch.setattr(_programs, "_MOST", 2)
+    monkeypatch.setattr(_programs, "_known", set())
+    cleared = []
+    monkeypatch.setattr(_programs.jax, "clear_caches", lambda: cleared.append(1))
+    monkeypatch.setattr(_programs.eqx, "clear_caches", lambda: None)
+    for program in "aabac":
+        _programs.note(program)
+    assert len(cleared) == 1
+    assert _programs._known == {"c"}
+
+
+def test_a_stiff_flow_is_told_in_words_of_the_page():
+    rows = [(1e3, 0, 0, 0.5), (1e3, 0, 1, 0.3), (0, 0.01, 1, 0.2)]
+    tokens = [dict(zip(("x", "y", "target", "prob"), row, strict=True)) for row in rows]
+    header, _ = ask(
+        {"kind": "table", "tokens": tokens}, [{"method": "flow", "rate": 100.0}], 1000, ("runs",)
+    )
+    assert header["runs"][0]["status"] == "step limit"
+    assert "smaller rate or fewer steps" in header["runs"][0]["status_text"]
+
+
+def test_problems_in_which_nothing_moves_are_drawn():
+    same = engram.Problem(np.eye(2), [[1, 0], [1, 0]], [0.5, 0.5], [0, 1])
+    state = {"problem": {"kind": "own", "name": "0123abcd"}, "runs": GD, "steps": 20}
+    header, arrays = ask(**state, own={"0123abcd": same})
+    assert not header["plane"]["has_plane"]
+    assert (arrays["runs.0.sharpness"] == 0).all()
+    assert np.ptp(arrays["runs.0.loss"]) == 0
+
+
 def test_what_is_not_finite_is_said():
     header, arrays = ask(
         sphere(3, 2, 2), [{"method": "sign", "rate": 1e6}, {"method": "gd", "rate": 1e6}], steps=300
@@ -274,7 +346,7 @@ BAD = [
     ({"steps": 2.5}, "steps: input should be a valid integer"),
     ({"runs": []}, "runs: list should have at least 1 item"),
     ({"runs": GD * 5}, "runs: list should have at most 4 items"),
-    ({"runs": [{"method": "gd", "rate": -1}]}, "runs.0.rate: input should be greater than 0, got -1"),
+    ({"runs": [{"method": "gd", "rate": -1}]}, "runs.0.rate: input should be greater than or equal to 0.00"),
     ({"runs": [{"method": "gd", "rate": None}]}, "runs.0.rate: input should be a valid number"),
     ({"runs": [{"method": "lbfgs", "rate": 1}]}, "runs.0.method: input should be 'gd'"),
     ({"runs": [{"method": "adam", "rate": 1, "changes": [{"step": 3, "rate": 1}]}]}, "only gradient"),

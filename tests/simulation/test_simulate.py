@@ -440,3 +440,23 @@ def test_the_second_moment_of_adam_is_not_there_before_its_first_step():
     run = engram.simulate(TWO, engram.PracticalDescent(D.adam(0.1), 3), record=("stability_gap",))
     assert np.isnan(run.stability_gap[0])
     assert np.isfinite(run.stability_gap[1:]).all()
+
+
+def test_a_problem_in_single_precision_is_run_in_double():
+    problem = engram.two_tokens(0.3, 0.6)
+    descent = engram.GradientDescent(1.0, 50)
+    single = engram.simulate(problem.astype("float32"), descent)
+    assert single.loss.dtype == np.float64
+    # Frequencies and embeddings are rounded to 2^-24; fifty steps of a convex loss amplify no error.
+    np.testing.assert_allclose(single.loss, engram.simulate(problem, descent).loss, rtol=1e-6)
+
+
+def test_arrays_are_those_of_the_dataset():
+    problem, descent = engram.two_tokens(0.3, 0.6), engram.GradientDescent(9.0, 70)
+    plain = engram.simulation.simulate_arrays(problem, descent)
+    run = engram.simulate(problem, descent)
+    assert plain.attrs == run.attrs
+    arrays = plain.arrays()
+    assert set(arrays) == set(run.variables)
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(values, run[name].values)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Stale(Exception):
-    """A newer question of the same client has come: nobody waits for this answer."""
+    """A newer question of the same client has come, or the client has gone: nobody waits for this answer."""
 
 
 class TooLong(Exception):
@@ -16,7 +16,7 @@ class TooLong(Exception):
 
 
 class Busy(Exception):
-    """Too many questions are waiting."""
+    """Too many clients ask at once."""
 
 
 class Ticket:
@@ -25,14 +25,18 @@ class Ticket:
     def __init__(self, seconds: Any):
         self.seconds = seconds
         self.is_stale = False
-        self.began: Any = None
+        self.began = time.monotonic()
         self.turn: Any = None  # a future, while it waits
+
+    def begin(self) -> None:
+        """Count from now: the work begins, or a compilation, which counts for nothing, has ended."""
+        self.began = time.monotonic()
 
     def check(self) -> None:
         """Raise if the work should not go on; called from the thread that does it, now and then."""
         if self.is_stale:
             raise Stale
-        if self.began is not None and time.monotonic() - self.began > self.seconds:
+        if time.monotonic() - self.began > self.seconds:
             raise TooLong
 
 
@@ -41,64 +45,75 @@ class Desk:
 
     A client has at most one question at work and one waiting; a newer one replaces the waiting one at
     once, and tells the one at work to end. So a slider that moves faster than the answers piles nothing up,
-    and one client holds at most one thread.
+    and one client holds at most one thread. Work that must compile first, which nothing can end, has
+    threads of its own, so that it delays nobody else.
 
     Args:
         threads: How many questions are worked on at once.
-        waiting: How many clients may wait in all.
+        cold_threads: How many that must compile first.
+        clients: How many clients may ask at once.
         seconds: How long a question may take, measured where it can be ended.
     """
 
-    def __init__(self, threads: int = 4, waiting: int = 32, seconds: float = 20.0):
+    def __init__(
+        self, threads: int = 4, cold_threads: int = 2, clients: int = 32, seconds: float = 20.0
+    ):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="engram-explorer")
+        self._cold_pool = ThreadPoolExecutor(cold_threads, thread_name_prefix="engram-compiler")
         self._at_work: dict[str, Ticket] = {}
         self._waiting: dict[str, Ticket] = {}
-        self._most, self._seconds = waiting, seconds
+        self._most, self._seconds = clients, seconds
 
-    async def answer(self, client: str, work: Callable[[Callable[[], None]], Any]) -> Any:
-        """Do the work, `work(check)`, when it is the client's turn, unless a newer question comes first."""
+    async def answer(
+        self, client: str, work: Callable[[Ticket], Any], *, is_cold: bool = False
+    ) -> Any:
+        """Do `work(ticket)` when it is the client's turn, unless a newer question comes first."""
         mine = Ticket(self._seconds)
         if client in self._at_work:
             self._at_work[client].is_stale = True
-            await self._wait(client, mine)
-        elif len(self._at_work) + len(self._waiting) >= self._most:
+            self._drop_waiting(client)
+            mine.turn = asyncio.get_running_loop().create_future()
+            self._waiting[client] = mine
+        elif len(self._at_work) >= self._most:
             raise Busy
-        self._at_work[client] = mine
+        else:
+            self._at_work[client] = mine
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._pool, self._do, mine, work
-            )
+            if mine.turn is not None:
+                await mine.turn
+            pool = self._cold_pool if is_cold else self._pool
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(pool, self._do, mine, work)
         finally:
-            del self._at_work[client]
-            following = self._waiting.pop(client, None)
-            if following is not None and not following.turn.done():
-                # Taken at once, so that no third question slips in between.
-                self._at_work[client] = following
-                following.turn.set_result(None)
+            mine.is_stale = True  # its thread, if it still works, ends at its next check
+            if self._waiting.get(client) is mine:
+                del self._waiting[client]
+            if self._at_work.get(client) is mine:
+                self._hand_on(client)
 
-    async def _wait(self, client: str, mine: Ticket) -> None:
+    def _drop_waiting(self, client: str) -> None:
         older = self._waiting.pop(client, None)
         if older is not None and not older.turn.done():
             older.turn.set_exception(Stale())
-        if len(self._at_work) + len(self._waiting) >= self._most:
-            raise Busy
-        mine.turn = asyncio.get_running_loop().create_future()
-        self._waiting[client] = mine
-        try:
-            await mine.turn
-        except BaseException:
-            if self._waiting.get(client) is mine:
-                del self._waiting[client]
-            raise
+
+    def _hand_on(self, client: str) -> None:
+        """The client's place goes to its waiting question, if there is one."""
+        del self._at_work[client]
+        following = self._waiting.pop(client, None)
+        if following is not None and not following.turn.done():
+            self._at_work[client] = following
+            following.turn.set_result(None)
 
     @staticmethod
-    def _do(ticket: Ticket, work: Callable[[Callable[[], None]], Any]) -> Any:
-        ticket.check()
-        ticket.began = time.monotonic()
-        return work(ticket.check)
+    def _do(ticket: Ticket, work: Callable[[Ticket], Any]) -> Any:
+        if ticket.is_stale:
+            raise Stale
+        ticket.begin()
+        return work(ticket)
 
     def close(self) -> None:
         """End what is at work, as soon as it checks, and start nothing more."""
         for ticket in [*self._at_work.values(), *self._waiting.values()]:
             ticket.is_stale = True
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._cold_pool):
+            pool.shutdown(wait=False, cancel_futures=True)

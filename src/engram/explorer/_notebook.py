@@ -71,5 +71,5 @@ def explore(problem: Any = None, *, height: int = 900) -> Page:
         if problem is None:
             return Page(_running.url, height)
         name = secrets.token_hex(4)
-        _running.own[name] = problem
+        _running.own[name] = problem.astype("float64")
     return Page(f"{_running.url}#problem=own&name={name}", height)

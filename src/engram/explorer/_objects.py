@@ -56,6 +56,20 @@ def make_problem(part: Any, own: Mapping[str, Problem]) -> Made:
     return _written_out(problem_of(case_of(figure, **wanted)))
 
 
+def sizes_of(part: Any, own: Mapping[str, Problem]) -> tuple[int, int, int] | None:
+    """N, M and d of the problem of a state, without making it; None if it is not there."""
+    if isinstance(part, S.Two):
+        return 2, 2, 2
+    if isinstance(part, S.Sphere):
+        return part.tokens, part.classes, part.dim
+    if isinstance(part, S.Table):
+        return len(part.tokens), 2, 2
+    if isinstance(part, S.Own) and part.name not in own:
+        return None
+    problem = make_problem(part, own).value
+    return problem.num_inputs, problem.num_outputs, problem.dim
+
+
 def _from_table(part: S.Table) -> Problem:
     inputs = np.array([[token.x, token.y] for token in part.tokens])
     probs = np.array([token.prob for token in part.tokens])

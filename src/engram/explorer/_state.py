@@ -14,7 +14,7 @@ FEW_STEPS = 400  # recorded, evenly on a logarithmic scale, beyond
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
-Rate = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 Coordinate = Annotated[float, Field(ge=-1e4, le=1e4, allow_inf_nan=False)]
 
 Method = Literal[
@@ -154,8 +154,11 @@ def _in_words(error: ValidationError) -> str:
         kinds = {"two", "sphere", "paper", "table", "own"}
         names = [str(name) for name in fault["loc"] if name not in kinds]
         where = ".".join(name for name in names if name != "state") or "the request"
-        met = repr(fault["input"])
-        met = met if len(met) <= 40 else met[:37] + "..."
         said = fault["msg"].removeprefix("Value error, ")
-        faults.append(f"{where}: {said[0].lower() + said[1:]}, got {met}")
+        said = said[0].lower() + said[1:]
+        faults.append(f"{_cut(where, 80)}: {_cut(said, 200)}, got {_cut(repr(fault['input']), 40)}")
     return "; ".join(faults) + "."
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -49,4 +49,4 @@ def warm(shape: Shape) -> None:
                 }
             )
             request = Request(client="warming", parts=["plane", "runs"], state=state)
-            payloads.compute(request, {}, lambda: None)
+            payloads.compute(request, {})

@@ -7,13 +7,15 @@ finite is null in the header, and itself in the arrays.
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from engram.explorer._objects import make_problem, python_lines
+from engram.explorer._desk import Ticket
+from engram.explorer._objects import make_problem, python_lines, sizes_of
 from engram.explorer._plane import plane_part
+from engram.explorer._programs import is_known, programs_of
 from engram.explorer._runs import runs_part
 from engram.explorer._state import Request, State
 from engram.problem import Problem
@@ -21,8 +23,9 @@ from engram.problem import Problem
 VERSION = 1
 
 
-def compute(request: Request, own: Mapping[str, Problem], check: Callable[[], None]) -> bytes:
-    """The parts that a request wants; `check` raises when nobody waits for them any more."""
+def compute(request: Request, own: Mapping[str, Problem], ticket: Ticket | None = None) -> bytes:
+    """The parts that a request wants; the ticket ends the work when nobody waits for it any more."""
+    ticket = Ticket(math.inf) if ticket is None else ticket
     header: dict[str, Any] = {"version": VERSION}
     arrays: dict[str, Any] = {}
     problem = make_problem(request.state.problem, own).value
@@ -31,10 +34,18 @@ def compute(request: Request, own: Mapping[str, Problem], check: Callable[[], No
         header["plane"] = about
         arrays |= {f"plane.{name}": values for name, values in found.items()}
     if "runs" in request.parts:
-        about, found = runs_part(request.state, problem, check)
+        about, found = runs_part(request.state, problem, ticket)
         header["runs"] = about
         arrays |= {f"runs.{name}": values for name, values in found.items()}
     return pack(header, arrays)
+
+
+def must_compile(request: Request, own: Mapping[str, Problem]) -> bool:
+    """Whether a request needs programs that are not there yet."""
+    if "runs" not in request.parts:
+        return False
+    sizes = sizes_of(request.state.problem, own)
+    return sizes is None or not is_known(programs_of(request.state, sizes))
 
 
 def python(state: State, own: Mapping[str, Problem]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import logging
 import secrets
 import socket
 import threading
@@ -11,6 +12,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -19,6 +21,7 @@ import engram
 from engram._checks import InputError
 from engram.explorer._desk import Busy, Desk, Stale, TooLong
 from engram.explorer._guard import Guard
+from engram.explorer._prompt import Prompt
 
 MOST_BYTES = 32_768  # of a request
 _BODY_SECONDS = 5.0
@@ -28,6 +31,10 @@ _KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+
+
+class Unexpected(Exception):
+    """An error of the explorer's own. It is told, written to the log, and survived."""
 
 
 class Explorer:
@@ -50,7 +57,7 @@ class Explorer:
         config = uvicorn.Config(
             app, log_level="critical", access_log=False, server_header=False, date_header=False,
             limit_concurrency=128, timeout_keep_alive=30, timeout_graceful_shutdown=1,
-            ws="none", lifespan="off",
+            ws="none", lifespan="off", http=Prompt,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -126,27 +133,22 @@ def make_app(explorer: Explorer) -> Starlette:
         return JSONResponse({"engram": engram.__version__, "boot": explorer.boot, "warming": told})
 
     async def presets(request: Request) -> Response:
-        module = await asyncio.to_thread(importlib.import_module, "engram.explorer._presets")
-        return JSONResponse(module.PRESETS)
+        return JSONResponse((await _load("_presets")).PRESETS)
 
     async def compute(request: Request) -> Response:
-        def work(check: Any) -> bytes:
-            from engram.explorer import payloads
-
-            return payloads.compute(wanted, explorer.own, check)
-
         wanted = await _read(request)
-        found = await explorer.desk.answer(wanted.client, work)
-        return Response(found, media_type="application/octet-stream")
+        payloads = await _load("payloads")
+        is_cold = payloads.must_compile(wanted, explorer.own)
+        work = lambda ticket: payloads.compute(wanted, explorer.own, ticket)
+        answer = explorer.desk.answer(wanted.client, work, is_cold=is_cold)
+        return Response(await _while_there(request, answer), media_type="application/octet-stream")
 
     async def python(request: Request) -> Response:
-        def work(check: Any) -> str:
-            from engram.explorer import payloads
-
-            return payloads.python(wanted.state, explorer.own)
-
         wanted = await _read(request)
-        return PlainTextResponse(await explorer.desk.answer(f"{wanted.client}/python", work))
+        payloads = await _load("payloads")
+        work = lambda ticket: payloads.python(wanted.state, explorer.own)
+        answer = explorer.desk.answer(f"{wanted.client}/python", work)
+        return PlainTextResponse(await _while_there(request, answer))
 
     return Starlette(
         routes=[
@@ -158,9 +160,13 @@ def make_app(explorer: Explorer) -> Starlette:
             Route("/api/python", python, methods=["POST"]),
         ],
         exception_handlers={
+            HTTPException: _refuse,
             InputError: _answer(422),
             Stale: _nothing,  # not a fault: a newer question has come
             Busy: _answer(503, "The server is busy with other pages; try again."),
+            Unexpected: _answer(
+                500, "The server met an error of its own; change something and try again."
+            ),
             TooLong: _answer(
                 422, "This takes too long to compute: choose fewer steps, tokens or runs."
             ),
@@ -178,13 +184,18 @@ def _answer(code: int, text: str | None = None) -> Any:
     return handler
 
 
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": f"{error.detail}."}, error.status_code, error.headers)
+
+
 async def _nothing(request: Request, error: Exception) -> Response:
     return Response(status_code=204)
 
 
 async def _read(request: Request) -> Any:
     """The request's body, of bounded size and time, as a checked state."""
-    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise InputError("the request must be JSON (content-type: application/json).")
     body = b""
     try:
@@ -195,8 +206,35 @@ async def _read(request: Request) -> Any:
                     raise InputError(f"the request must have at most {MOST_BYTES} bytes.")
     except TimeoutError:
         raise InputError(f"the request must come within {_BODY_SECONDS:g} seconds.") from None
-    module = await asyncio.to_thread(importlib.import_module, "engram.explorer._state")
-    return module.read_request(body)
+    return (await _load("_state")).read_request(body)
+
+
+async def _load(name: str) -> Any:
+    """A module that may need JAX, which takes seconds the first time."""
+    return await asyncio.to_thread(importlib.import_module, f"engram.explorer.{name}")
+
+
+async def _while_there(request: Request, answer: Any) -> Any:
+    """An answer, unless the one who asked goes away first."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    asked, left = asyncio.ensure_future(answer), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({asked, left}, return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            raise Stale
+        return asked.result()
+    except (InputError, Stale, Busy, TooLong):
+        raise
+    except Exception as error:
+        logging.getLogger("engram.explorer").exception("a question could not be answered")
+        raise Unexpected from error
+    finally:
+        asked.cancel()
+        left.cancel()
 
 
 def _static_names() -> list[str]:

@@ -55,7 +55,7 @@ def block_size(problem: Problem, *, curved: bool) -> int:
         B, A = memory.update_bases(problem)
         size = B.shape[1] * A.shape[1]
         each = max(each * B.shape[1], problem.num_inputs * B.shape[1] ** 2, size**2)
-    return max(1, min(4096, ROOM // each))
+    return max(1, min(4096, ROOM // max(each, 1)))
 
 
 def eigenvalues(problem: Problem, found: Recall) -> np.ndarray:

@@ -70,7 +70,7 @@ def simulate(
     r"""Run a dynamics on a problem and return what was recorded, labelled.
 
     Args:
-        problem: What is to be remembered.
+        problem: What is to be remembered; computed with in double precision, whatever it holds.
         dynamics: How W moves: `GradientDescent`, `GradientFlow`, `StochasticGradientDescent`,
             `StochasticGradientFlow` or `PracticalDescent`.
         start: $W_0$, shape (d, d); zero by default.
@@ -133,6 +133,7 @@ def simulate_arrays(
             f"`{type(dynamics).__name__}` draws random numbers: pass `key`, a JAX key or a seed."
         )
     key = None if key is None else as_key(key)
+    problem = problem.astype("float64") if problem.probs.dtype != np.float64 else problem
     _check_replays(problem, dynamics)
     W0 = _read_start(problem, start, dynamics)
     chosen = choose_space(problem, dynamics, space)
