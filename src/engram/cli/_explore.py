@@ -1,5 +1,6 @@
 """`engram explore`: serve the page until Ctrl-C."""
 
+import os
 import sys
 import webbrowser
 
@@ -13,7 +14,7 @@ def explore(port: int, *, browser: bool) -> None:
     print(f"The explorer is at {explorer.url}")
     print("It listens on this machine only. Ctrl-C ends it.", flush=True)
     try:
-        if browser and not webbrowser.open(explorer.url):
+        if browser and not (_has_screen() and webbrowser.open(explorer.url)):
             print("No browser was found here: open that address in one.", flush=True)
         explorer.wait()
     except KeyboardInterrupt:
@@ -22,3 +23,9 @@ def explore(port: int, *, browser: bool) -> None:
         sys.exit(130)  # at once, for a thread may be compiling
     finally:
         explorer.stop()
+
+
+def _has_screen() -> bool:
+    """Whether a browser would have a window; without one, a browser of the terminal would take that over."""
+    known = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
+    return not sys.platform.startswith("linux") or any(map(os.environ.get, known))

@@ -1,12 +1,12 @@
-"""What the page draws of the runs: series, paths in the plane, and events with the tokens behind them."""
+"""What the page draws of the runs: series, paths in the plane, thresholds."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from engram.dynamics import GradientFlow
 from engram.explorer._desk import Ticket
+from engram.explorer._events import Values, events_of, losses_at_spikes
 from engram.explorer._objects import (
     RECORD,
     has_plane,
@@ -21,12 +21,9 @@ from engram.problem import Problem
 from engram.simulation import simulate_arrays
 
 _CURVATURE_WORK = 3e7  # cubes of the Hessian's size, in all, that are worth a request's time
-_STIFF = "the flow is too stiff for the explicit solver; choose a smaller rate or fewer steps"
-_NAMED = 3  # tokens named as the cause of a spike, at most
-
-
-Values = Mapping[str, np.ndarray]
-Step = Callable[[Any], float | None]
+_WORDS = {  # where the page has other ways out than the library
+    "step limit": "the flow is too stiff for the explicit solver; choose a smaller rate or fewer steps"
+}
 
 
 def runs_part(
@@ -51,17 +48,18 @@ def run_series(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """One run, as `engram.simulate` computes it. What it takes to compile is not counted."""
     dynamics = make_dynamics(run, steps).value
-    first = [is_cold]
 
     def tell(done: int, total: int) -> None:
-        if first.pop() if first else False:
+        nonlocal is_cold
+        if is_cold:
             ticket.begin()
+        is_cold = False
         ticket.check()
 
     options = {"start": start, "record": RECORD, "key": run.seed if run.method == "sgd" else None}
     when = make_when(run.method, steps).value
     found = simulate_arrays(problem, dynamics, progress=tell, **options, **when)
-    if is_cold:
+    if is_cold:  # a flow, which tells nothing on its way
         ticket.begin()
     is_flow = isinstance(dynamics, GradientFlow)
     values = found.arrays()
@@ -84,16 +82,14 @@ def run_series(
     series["sharpness"] = sharpness_along(problem, weights[finite]) if len(finite) else np.zeros(0)
     words = {
         "status": found.attrs["status"],
-        "status_text": _STIFF
-        if found.attrs["status"] == "step limit"
-        else found.attrs["status_text"],
+        "status_text": _WORDS.get(found.attrs["status"], found.attrs["status_text"]),
         "ended_at": float(clock[-1]) if len(clock) else None,
         "num_spikes": int(values["num_spikes"]),
         "first_perfect": step(values["first_perfect"]),
         "perfect_from": step(values["perfect_from"]),
         "last_rise": step(values["last_rise"]),
         "thresholds": _thresholds(run, dynamics, steps),
-        "events": events_of(values, clock, step, _at_spikes(values, clock, again)),
+        "events": events_of(values, clock, step, losses_at_spikes(values, clock, again)),
     }
     return words, series
 
@@ -121,101 +117,3 @@ def _thresholds(run: Run, dynamics: Any, steps: int) -> list[list[float]]:
 def _step(value: Any, run: Run, is_flow: bool) -> float | None:
     value = float(value) / run.rate if is_flow else float(value)
     return value if np.isfinite(value) else None
-
-
-def _at_spikes(
-    found: Values, clock: np.ndarray, again: Callable[[np.ndarray], Values]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted token losses with their steps, among them those before and at the top of each spike.
-
-    A long run is not recorded at every step: then it is run again, to be recorded there too.
-    """
-    if "step" in found:
-        needed = np.concatenate([found["spike_start"] - 1, found["spike_step"]])
-        if not np.isin(needed, found["step"]).all():
-            found = again(needed.astype(int))
-            clock = found["step"].astype(float)
-    return clock, found["probs"] * found["token_losses"]
-
-
-def events_of(
-    found: Values, clock: np.ndarray, step: Step, losses: tuple[np.ndarray, np.ndarray]
-) -> list[dict[str, Any]]:
-    """Spikes, tokens forgotten and re-learnt, and perfect accuracy, in the order of their steps."""
-    events = [*_spikes(found, step, losses), *_forgotten(found, step)]
-    first, stays = step(found["first_perfect"]), step(found["perfect_from"])
-    for when in dict.fromkeys((first, stays)):
-        if when is None:
-            continue
-        later = (
-            "" if first == stays else ", from here on" if when == stays else ", not yet for good"
-        )
-        text = f"all tokens recalled{later}{_tie(found, clock, when)}"
-        events.append({"kind": "perfect", "step": when, "tokens": [], "text": text})
-    return sorted(events, key=lambda event: event["step"])
-
-
-def _tie(found: Values, clock: np.ndarray, when: float) -> str:
-    """A tie goes to the lowest class, and so counts as recalled for tokens of that class."""
-    at = int(np.searchsorted(clock, when))
-    if at == len(clock) or clock[at] != when:
-        return ""
-    margins = found["margins"][at][found["probs"] > 0]
-    return " (some by a tie)" if (margins <= 0).any() else ""
-
-
-def _spikes(found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray]) -> list[Any]:
-    events = []
-    for k in range(len(found["spike_step"])):
-        begin, peak = step(found["spike_start"][k]), step(found["spike_step"][k])
-        assert begin is not None
-        assert peak is not None
-        causes = spike_causes(*losses, begin, peak)
-        height = float(found["spike_height"][k])
-        text = f"loss spike, {height:.3g} times the lowest loss before it"
-        if not np.isfinite(height):
-            text = "loss spike, from a loss that had fallen to zero"
-        text += f"; {_names(causes)} behind it" if causes else ""
-        events.append({"kind": "spike", "step": peak, "tokens": causes, "text": text})
-    return events
-
-
-def spike_causes(clock: np.ndarray, losses: np.ndarray, begin: float, peak: float) -> list[int]:
-    """The tokens that make up four fifths of a spike's rise, at most three; those that rise most first."""
-    before = max(int(np.searchsorted(clock, begin)) - 1, 0)
-    top = min(int(np.searchsorted(clock, peak)), len(clock) - 1)
-    rise = np.maximum(losses[top] - losses[before], 0.0)
-    if not np.isfinite(rise).all() or rise.sum() == 0:
-        return []
-    order = np.argsort(-rise, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(rise[order]), 0.8 * rise.sum())) + 1
-    return order[: min(enough, _NAMED)].tolist()
-
-
-def _forgotten(found: Values, step: Step) -> list[Any]:
-    counts = found["num_forgotten"]
-    grouped: dict[tuple[str, str, float], list[int]] = {}
-
-    def put(kind: str, words: str, when: float | None, token: int) -> None:
-        if when is not None:
-            grouped.setdefault((kind, words, when), []).append(token)
-
-    for token in map(int, np.flatnonzero(counts)):
-        first, last = step(found["first_forgotten"][token]), step(found["last_forgotten"][token])
-        back = step(found["last_relearnt"][token])
-        times = f" ({counts[token]} times in all)" if counts[token] > 1 else ""
-        put("forgotten", f"forgotten{times}", first, token)
-        if last != first:
-            put("forgotten", "forgotten again, for the last time", last, token)
-        if back is not None and last is not None and back > last:
-            put("relearnt", "re-learnt", back, token)
-    return [
-        {"kind": kind, "step": when, "tokens": tokens, "text": f"{_names(tokens)} {words}"}
-        for (kind, words, when), tokens in grouped.items()
-    ]
-
-
-def _names(tokens: list[int]) -> str:
-    shown = ", ".join(str(token + 1) for token in tokens[:6])
-    more = f" and {len(tokens) - 6} more" if len(tokens) > 6 else ""
-    return f"token{'s' if len(tokens) > 1 else ''} {shown}{more}"

@@ -1,0 +1,109 @@
+"""Events of a run in words: spikes, tokens forgotten and re-learnt, all recalled; with the tokens behind."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+_NAMED = 3  # tokens named as the cause of a spike, at most
+
+Values = Mapping[str, np.ndarray]
+Step = Callable[[Any], float | None]
+
+
+def losses_at_spikes(
+    found: Values, clock: np.ndarray, again: Callable[[np.ndarray], Values]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted token losses with their steps, among them those before and at the top of each spike.
+
+    A long run is not recorded at every step: then it is run again, to be recorded there too.
+    """
+    if "step" in found:
+        needed = np.concatenate([found["spike_start"] - 1, found["spike_step"]])
+        if not np.isin(needed, found["step"]).all():
+            found = again(needed.astype(int))
+            clock = found["step"].astype(float)
+    return clock, found["probs"] * found["token_losses"]
+
+
+def events_of(
+    found: Values, clock: np.ndarray, step: Step, losses: tuple[np.ndarray, np.ndarray]
+) -> list[dict[str, Any]]:
+    """Spikes, tokens forgotten and re-learnt, and perfect accuracy, in the order of their steps."""
+    events = [*_spikes(found, step, losses), *_forgotten(found, step)]
+    first, stays = step(found["first_perfect"]), step(found["perfect_from"])
+    for when in dict.fromkeys((first, stays)):
+        if when is None:
+            continue
+        later = (
+            "" if first == stays else ", from here on" if when == stays else ", not yet for good"
+        )
+        text = f"all tokens recalled{later}{_tie(found, clock, when)}"
+        events.append({"kind": "perfect", "step": when, "tokens": [], "text": text})
+    return sorted(events, key=lambda event: event["step"])
+
+
+def _tie(found: Values, clock: np.ndarray, when: float) -> str:
+    """A tie goes to the lowest class, and so counts as recalled for tokens of that class."""
+    at = int(np.searchsorted(clock, when))
+    if at == len(clock) or clock[at] != when:
+        return ""
+    margins = found["margins"][at][found["probs"] > 0]
+    return " (some by a tie)" if (margins <= 0).any() else ""
+
+
+def _spikes(found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray]) -> list[Any]:
+    events = []
+    for k in range(len(found["spike_step"])):
+        begin, peak = step(found["spike_start"][k]), step(found["spike_step"][k])
+        assert begin is not None
+        assert peak is not None
+        causes = spike_causes(*losses, begin, peak)
+        height = float(found["spike_height"][k])
+        text = f"loss spike, {height:.3g} times the lowest loss before it"
+        if not np.isfinite(height):
+            text = "loss spike, from a loss that had fallen to zero"
+        text += f"; {_names(causes)} behind it" if causes else ""
+        events.append({"kind": "spike", "step": peak, "tokens": causes, "text": text})
+    return events
+
+
+def spike_causes(clock: np.ndarray, losses: np.ndarray, begin: float, peak: float) -> list[int]:
+    """The tokens that make up four fifths of a spike's rise, at most three; those that rise most first."""
+    before = max(int(np.searchsorted(clock, begin)) - 1, 0)
+    top = min(int(np.searchsorted(clock, peak)), len(clock) - 1)
+    rise = np.maximum(losses[top] - losses[before], 0.0)
+    if not np.isfinite(rise).all() or rise.sum() == 0:
+        return []
+    order = np.argsort(-rise, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(rise[order]), 0.8 * rise.sum())) + 1
+    return order[: min(enough, _NAMED)].tolist()
+
+
+def _forgotten(found: Values, step: Step) -> list[Any]:
+    counts = found["num_forgotten"]
+    grouped: dict[tuple[str, str, float], list[int]] = {}
+
+    def put(kind: str, words: str, when: float | None, token: int) -> None:
+        if when is not None:
+            grouped.setdefault((kind, words, when), []).append(token)
+
+    for token in map(int, np.flatnonzero(counts)):
+        first, last = step(found["first_forgotten"][token]), step(found["last_forgotten"][token])
+        back = step(found["last_relearnt"][token])
+        times = f" ({counts[token]} times in all)" if counts[token] > 1 else ""
+        put("forgotten", f"forgotten{times}", first, token)
+        if last != first:
+            put("forgotten", "forgotten again, for the last time", last, token)
+        if back is not None and last is not None and back > last:
+            put("relearnt", "re-learnt", back, token)
+    return [
+        {"kind": kind, "step": when, "tokens": tokens, "text": f"{_names(tokens)} {words}"}
+        for (kind, words, when), tokens in grouped.items()
+    ]
+
+
+def _names(tokens: list[int]) -> str:
+    shown = ", ".join(str(token + 1) for token in tokens[:6])
+    more = f" and {len(tokens) - 6} more" if len(tokens) > 6 else ""
+    return f"token{'s' if len(tokens) > 1 else ''} {shown}{more}"

@@ -1,0 +1,74 @@
+"""`engram explore`: an address, a page, and an end."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from engram.cli import _explore
+
+
+def test_help_says_what_it_does(here):
+    done = here("explore", "--help")
+    assert done.returncode == 0
+    for word in ("--port", "--no-browser", "127.0.0.1"):
+        assert word in done.stdout
+
+
+def test_a_port_that_is_taken_or_impossible_is_said(here):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = here("explore", "--no-browser", "--port", port)
+    assert done.returncode == 2
+    assert f"`port` must be free on 127.0.0.1, got {port}" in done.stderr
+    assert here("explore", "--port", 70000).returncode == 2
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_the_browser_is_opened_or_asked_for(here, monkeypatch, opens):
+    seen = []
+
+    def stand_in(url):
+        seen.append(httpx.get(url, trust_env=False).status_code)
+        return opens
+
+    monkeypatch.setattr(_explore.webbrowser, "open", stand_in)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("engram.explorer.server.Explorer.wait", lambda self: self.stop())
+    monkeypatch.setattr("engram.explorer.server.Warming.start", lambda self: None)
+    done = here("explore")
+    assert done.returncode == 0
+    assert seen == [200]
+    assert ("open that address" in done.stdout) != opens
+
+
+def test_a_terminal_is_not_taken_over(monkeypatch):
+    monkeypatch.setattr(_explore.sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert not _explore._has_screen()
+    monkeypatch.setenv("BROWSER", "firefox")
+    assert _explore._has_screen()
+
+
+def test_ctrl_c_ends_it():
+    command = [sys.executable, "-m", "engram", "explore", "--no-browser"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            url = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline()).group()
+            assert "engram explorer" in httpx.get(url, trust_env=False).text
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert "has ended" in out
+    assert err == ""
