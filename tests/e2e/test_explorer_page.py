@@ -1,9 +1,11 @@
 """The explorer in a real browser: every control, the keyboard, links, exports, presets, faults."""
 
+import http.server
 import json
 import os
 import re
 import shutil
+import threading
 import time
 
 import numpy as np
@@ -328,7 +330,7 @@ def test_one_cursor_goes_through_everything(visit):
     box = visit.page.locator("#plane").bounding_box()
     start = visit.array(0, "path")[0]
     view = visit.get("engram.data.state.view")
-    inner = box["width"] - 64
+    inner = box["width"] - 72
     at = box["x"] + 52 + inner * (start[0] - view["x"] + view["half"]) / (2 * view["half"])
     visit.page.mouse.move(at + 2, middle(visit, "#handle")[1] + 14)
     visit.settle()
@@ -369,7 +371,7 @@ def test_the_address_holds_the_state_and_back_goes_back(visit, explorer, browser
 
 def test_addresses_with_faults_are_told(visit):
     visit.open("#preset=nothing&problem=two&p1=many&run=fly,1&steps=20")
-    said = visit.page.text_content("#message")
+    said = visit.page.text_content("#note")
     assert "preset" in said
     assert "p1" in said
     assert "run" in said
@@ -406,7 +408,7 @@ def test_pictures_numbers_and_lines_can_be_taken_away(visit, preset, tmp_path, c
     assert visit.get("navigator.clipboard.readText()") == told["python"]
     visit.page.keyboard.press("Escape")
     visit.page.click("#copy-link")
-    visit.page.wait_for_selector("#message:not([hidden])")
+    visit.page.wait_for_selector("#note:not([hidden])")
     assert visit.get("navigator.clipboard.readText()") == visit.page.url
 
 
@@ -431,6 +433,131 @@ def test_what_the_server_refuses_is_shown_and_recovered_from(browser, explorer):
     # Chromium itself notes each refusal; there is nothing else.
     assert all("422" in fault for fault in visit.faults)
     visit.context.close()
+
+
+def test_a_refusal_leaves_no_old_plane_behind(browser, explorer):
+    visit = Visit(browser, explorer).open("#problem=two&correlation=0.5&p1=0.75&run=gd,1&steps=34")
+    visit.page.fill("#rate-0", "-1")
+    visit.page.wait_for_selector("#message:not([hidden])")
+    # The view and the axes are those of the picture, whatever the fields say.
+    visit.page.fill("#half", "-5")
+    visit.choose("#loss-scale", "linear")
+    assert visit.get("[engram.data.state.view.half, engram.data.state.runs[0].rate]") == [10, 1]
+    visit.fill("#half", "9")
+    visit.fill("#correlation", "-0.5")  # refused too, for the rate is still bad
+    visit.fill("#rate-0", "2")
+    assert visit.page.is_hidden("#message")
+    shown = visit.get("Array.from(engram.data.plane.sector_begin)")
+    assert shown == planes.error_regions(engram.two_tokens(-0.5, 0.75)).begin.values.tolist()
+    visit.page.fill("#steps", "")
+    visit.page.press("#steps", "Tab")
+    visit.page.wait_for_selector("#message:not([hidden])")
+    assert visit.page.text_content("#readout-step") == "34"
+    # A link that cannot be computed comes to life when its fault is mended.
+    visit.page.goto(f"{explorer.url}?bad#problem=two&correlation=0.5&p1=0.75&run=gd,-1&steps=34")
+    visit.page.wait_for_selector("#message:not([hidden])")
+    visit.page.fill("#rate-0", "2")
+    visit.until("engram.redraws > 0")
+    assert all("422" in fault for fault in visit.faults)
+    visit.context.close()
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["show=log,linear,-1", "show=log,linear,0.5", "problem=toString", "run=constructor,1", "t=-5", "t=3.7",
+     "run=gd,1&run=gd,2&run=gd,3&run=gd,4&run=gd,5", "start=1", "%E0%A4%A", "view=a,b,c"],
+)  # fmt: skip
+def test_links_with_nonsense_are_told_and_drawn(visit, link):
+    visit.open(f"#{link}" if "=" in link else f"#p1={link}")
+    assert "This link has faults" in visit.page.text_content("#note")
+
+
+def test_angles_are_true_and_ticks_differ(visit):
+    visit.open("#problem=two&correlation=0.5&p1=0.75&run=gd,1&steps=34&view=1000,1000,0.5")
+    scales = visit.get(
+        """import('/static/pictures.js').then((m) => { const c = document.getElementById('plane');
+        const { x, y } = m.planeAxes(engram.data.state.view, c.clientWidth, c.clientHeight);
+        return [x(1000.1) - x(1000), y(1000) - y(1000.1), x.ticks().map(x.label), y.ticks().map(y.label)]; })"""
+    )
+    assert scales[0] == pytest.approx(scales[1])
+    assert len(set(scales[2])) == len(scales[2]) > 3
+    assert visit.get("engram.data.plane.level_values.length") > 3
+
+
+def test_the_steps_slider_goes_by_one_at_least(visit):
+    visit.open("#preset=fig2")
+    visit.fill("#steps", 20)
+    visit.page.focus("#steps-slider")
+    visit.page.keyboard.press("ArrowRight")
+    visit.settle()
+    assert visit.get("engram.state.steps") == 21
+    visit.page.keyboard.press("ArrowLeft")
+    visit.page.keyboard.press("ArrowLeft")
+    visit.settle()
+    assert visit.get("engram.state.steps") == 19
+
+
+def test_a_foreign_server_on_the_port_is_survived(browser):
+    first = Explorer(warm=False).start()
+    visit = Visit(browser, first).open("#preset=fig2")
+    first.stop()
+
+    class Foreign(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<p>not ours</p>")
+
+        def log_message(self, *args):
+            pass
+
+    http.server.HTTPServer.allow_reuse_address = True
+    foreign = http.server.HTTPServer(("127.0.0.1", first.port), Foreign)
+    thread = threading.Thread(target=foreign.serve_forever)
+    thread.start()
+    visit.until("document.getElementById('status').textContent.includes('away')")
+    time.sleep(1.5)
+    foreign.shutdown()
+    thread.join()
+    foreign.server_close()
+    second = Explorer(first.port, warm=False).start()
+    try:
+        visit.until("document.getElementById('status').textContent === 'ready'")
+        visit.fill("#rate-0", 5)
+        assert visit.get("engram.data.state.runs[0].rate") == 5
+    finally:
+        visit.context.close()
+        second.stop()
+
+
+def test_a_finger_sets_the_start_and_the_cursor(browser, explorer):
+    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+    visit = Visit(browser, explorer, **phone).open("#preset=fig2")
+    box = visit.page.locator("#plane").bounding_box()
+    visit.page.touchscreen.tap(box["x"] + 250, box["y"] + 60)
+    visit.settle()
+    assert visit.get("engram.state.start.a") > 3
+    visit.page.locator("#loss").tap()
+    visit.settle()
+    assert 5 < visit.get("engram.cursor") < 30
+    visit.context.close()
+    assert visit.faults == []
+
+
+def test_words_are_not_repeated(visit):
+    visit.open("#preset=fig2")
+    visit.get(
+        """void (engram.spoken = 0, new MutationObserver((m) => { engram.spoken += m.length; }).observe(
+        document.getElementById('status'), { childList: true, characterData: true, subtree: true }))"""
+    )
+    visit.page.focus("#p1-slider")
+    for _ in range(6):
+        visit.page.keyboard.press("ArrowRight")
+        visit.settle()
+    assert visit.get("engram.spoken") <= 2
+    visit.page.click("#reset")
+    visit.settle()
+    assert visit.get("document.activeElement.id") == "preset"
 
 
 def test_the_page_outlives_the_server(browser):

@@ -21,6 +21,7 @@ from engram.problem import Problem
 _GRID = 81  # points per axis of the level lines
 _ARROWS = 15  # per axis of the gradient field
 _MOST_LEVELS = 14
+_FEW_LEVELS = 5  # of one digit; with fewer, levels are evenly spaced
 
 
 def plane_part(state: State, problem: Problem) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -78,7 +79,16 @@ def round_levels(low: Any, high: Any) -> list[float]:
     least, most = int(np.floor(np.log10(high))) - 12, int(np.floor(np.log10(high)))
     every = [float(f"{digit}e{k}") for k in range(least, most + 1) for digit in digits]
     inside = [level for level in every if low < level < high]
-    return inside[-_MOST_LEVELS:]
+    return inside[-_MOST_LEVELS:] if len(inside) >= _FEW_LEVELS else _even_levels(low, high)
+
+
+def _even_levels(low: float, high: float) -> list[float]:
+    """Multiples of a round step between two close values."""
+    raw = (high - low) / _FEW_LEVELS
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = max(k * power for k in (1, 2, 5) if k * power <= raw)
+    levels = [float(f"{k * step:.12g}") for k in range(int(low / step), int(high / step) + 1)]
+    return [level for level in levels if low < level < high][:_MOST_LEVELS]
 
 
 def _field(problem: Problem, plane: Plane, first: Any, second: Any) -> dict[str, Any]:

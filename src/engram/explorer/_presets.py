@@ -69,9 +69,9 @@ PRESETS: list[dict[str, Any]] = [
         "id": "fig5",
         "title": "Figure 5: sharpness, not separable",
         "text": "Thirty tokens that compete; grey is the sharpness. The small rate has 2/η above the sharpness of the minimiser and "
-        "settles there. For the large one 2/η lies below it: it cannot stay, and jumps to and fro for ever.",
+        "creeps up to it. For the large one 2/η lies below it: it cannot stay, and jumps to and fro for ever.",
         "state": {
-            "problem": _paper("fig4-9"), "runs": _gd(10, 1), "steps": 34,
+            "problem": _paper("fig4-9"), "runs": _gd(10, 1), "steps": 150,
             "start": {"a": -5, "b": 5}, "view": {"half": 10, "overlay": "sharpness"},
         },
     },
@@ -88,8 +88,8 @@ PRESETS: list[dict[str, Any]] = [
     {
         "id": "fig6",
         "title": "Figure 6: margins of five tokens in three dimensions",
-        "text": "Beyond the plane only margins are shown, one picture per learning rate. Large rates learn faster and oscillate more, as "
-        "tokens push each other below zero. Choose the draws for d = 5 and d = 10: with more room they hardly meet.",
+        "text": "Beyond the plane only margins are shown, one picture per learning rate. Large rates oscillate more, as tokens push each other "
+        "below zero, and in these three dimensions the largest ends worst. Choose the draw for d = 10: with more room the largest ends best.",
         "state": {"problem": _paper("fig6-3"), "runs": _gd(3, 10, 20), "steps": 99},
     },
     {
@@ -137,7 +137,7 @@ PRESETS: list[dict[str, Any]] = [
         "title": "Adam against descent on rare tokens",
         "text": "Ten tokens in ten dimensions, frequencies falling like 1/x². Under plain descent a token pulls with the weight of its frequency, "
         "so the rare ones wait: at η = 1 four are not learnt in 100 steps, at η = 10 the last is at step 89. Adam divides "
-        "the frequencies out, recalls all by step 33 and ends with margins that are nearly alike.",
+        "the frequencies out, recalls all by step 33 and ends with all margins above 3.",
         "state": {
             "problem": _sphere(10, 10, 10, 2, 0),
             "runs": [*_gd(1, 10), {"method": "adam", "rate": 0.3}], "steps": 100,
@@ -147,7 +147,7 @@ PRESETS: list[dict[str, Any]] = [
         "id": "negative",
         "title": "Negative correlation helps",
         "text": "Tokens that repel each other teach each other: one step is enough, and no learning rate spikes. Slide α up to .9 "
-        "and the same rates fight for dozens of steps.",
+        "and the same rates need 6, 9 and 26 steps to recall both for good.",
         "state": {"problem": _two(-0.5, 0.75), "runs": _gd(10, 3, 1), "steps": 34, "view": {"half": 12}},
     },
     {

@@ -17,7 +17,7 @@ function make(tag, attributes = {}, ...children) {
 }
 
 // A slider and a number that say the same. `slide` maps the slider's place to the value and back.
-function numberField({ id, label, path, min, max, step = 'any', slider = {}, read, write, edit, parts }) {
+function numberField({ id, label, name = label, path, min, max, step = 'any', slider = {}, read, write, edit, parts }) {
   const slide = slider.log ? { to: (v) => 10 ** v, from: (v) => Math.log10(v) }
     : slider.stops ? { to: (k) => slider.stops[k], from: (v) => slider.stops.findLastIndex((stop) => stop <= v) }
     : { to: (v) => v, from: (v) => v };
@@ -25,12 +25,19 @@ function numberField({ id, label, path, min, max, step = 'any', slider = {}, rea
   const low = slider.low ?? min, high = slider.high ?? max;
   const range = make('input', {
     type: 'range', min: slide.from(low), max: slide.from(high), step: slider.log ? 0.01 : slider.step ?? (slider.whole ? 1 : 0.01),
-    'aria-label': `${label}, slider`, id: `${id}-slider`,
+    'aria-label': `${name}, slider`, id: `${id}-slider`,
   });
-  const number = make('input', { type: 'number', id, min, max, step, 'data-path': path, inputmode: 'decimal' });
+  const number = make('input', { type: 'number', id, min, max, step, 'data-path': path, inputmode: 'decimal', 'aria-label': name === label ? null : name });
   const take = (final, value) => { write(value); edit(parts(), { final, key: id }); };
-  range.addEventListener('input', () => take(false, round(slide.to(Number(range.value)))));
-  range.addEventListener('change', () => take(true, round(slide.to(Number(range.value)))));
+  // A whole number moves by one at least, however little the slider does.
+  const slid = () => {
+    const now = read(), place = Number(range.value), value = round(slide.to(place));
+    if (!(slider.whole && slider.log)) return value;
+    const whole = Math.round(value), ahead = Math.sign(place - slide.from(now));
+    return whole === now && Math.abs(place - slide.from(now)) > 1e-9 ? now + ahead : whole;
+  };
+  range.addEventListener('input', () => take(false, slid()));
+  range.addEventListener('change', () => take(true, read()));
   number.addEventListener('input', () => { if (number.value !== '') take(false, number.valueAsNumber); });
   number.addEventListener('change', () => take(true, number.value === '' ? null : number.valueAsNumber));
   const show = () => {
@@ -63,7 +70,7 @@ export class Controls {
     field(sphere, { id: 'exponent', label: 'Zipf exponent', path: 'problem.exponent', min: 0, max: 4, slider: { high: 3 }, ...part('exponent') });
     field(sphere, { id: 'draw', label: 'draw (seed)', path: 'problem.seed', min: 0, max: 2147483647, step: 1, slider: { whole: true, high: 200 }, ...part('seed') });
     field($('steps-fields'), {
-      id: 'steps', label: 'steps', path: 'steps', min: 1, max: LIMITS.steps, step: 1, parts: runs, slider: { log: true, low: 10 },
+      id: 'steps', label: 'steps', path: 'steps', min: 1, max: LIMITS.steps, step: 1, parts: runs, slider: { log: true, whole: true, low: 10 },
       read: () => page.state.steps, write: (v) => { page.state.steps = v === null ? v : Math.round(v); },
     });
     const start = (name) => ({ read: () => page.state.start[name], write: (v) => { page.state.start[name] = v; }, parts: runs });
@@ -88,10 +95,10 @@ export class Controls {
     choose('step-scale', (kind) => { page.state.show.axis = kind; }, []);
     $('paper-name').append(...Object.entries(DRAWS).map(([value, words]) => make('option', { value }, words)));
     $('preset').addEventListener('change', () => page.load($('preset').value));
-    $('reset').addEventListener('click', () => page.load(page.state.preset));
+    $('reset').addEventListener('click', () => { page.load(page.state.preset); $('preset').focus(); });
     $('add-run').addEventListener('click', () => {
       const last = page.state.runs.at(-1);
-      page.state.runs.push({ method: 'gd', rate: +(last.rate * 3).toPrecision(3) });
+      page.state.runs.push({ method: 'gd', rate: Math.min(+((last.rate || 1) * 3).toPrecision(3), 1e6) });
       page.edit(['runs'], { ...final, key: 'runs' });
       $(`rate-${page.state.runs.length - 1}`)?.focus();
     });
@@ -100,7 +107,7 @@ export class Controls {
       Object.assign(page.state.start, { a: 0, b: 0, scale: 0 });
       page.edit(['runs'], { ...final, key: 'start' });
     });
-    const zoom = (factor) => () => { page.state.view.half = +(page.state.view.half * factor).toPrecision(4); page.edit(['plane'], { ...final, key: 'zoom' }); };
+    const zoom = (factor) => () => { page.state.view.half = Math.min(Math.max(+(page.state.view.half * factor).toPrecision(4), 0.01), 1e4); page.edit(['plane'], { ...final, key: 'zoom' }); };
     $('zoom-in').addEventListener('click', zoom(0.5));
     $('zoom-out').addEventListener('click', zoom(2));
   }
@@ -124,7 +131,8 @@ export class Controls {
   show({ hasPlane, isChanged, preset }) {
     const { state } = this.page, { kind } = state.problem;
     $('preset').value = preset ? preset.id : '';
-    $('commentary').textContent = preset ? preset.text : 'Move anything; the address of this page keeps it all.';
+    const words = preset ? preset.text : 'Move anything; the address of this page keeps it all.';
+    setText($('commentary'), preset && isChanged ? `Changed since. The preset's text: ${words}` : words);
     $('reset').hidden = !(preset && isChanged);
     $('kind').value = kind;
     for (const option of $('kind').options) if (['table', 'own'].includes(option.value)) option.hidden = option.value !== kind;
@@ -145,7 +153,7 @@ export class Controls {
   // Rows are made anew only when their number or kind changes, so that the focus stays where it is.
   showRuns() {
     const { page } = this, { runs, show } = page.state;
-    const form = JSON.stringify([runs.map((run) => [run.method, (run.changes ?? []).length]), runs.length]);
+    const form = JSON.stringify(runs.map((run) => [run.method, (run.changes ?? []).map((change) => change.step)]));
     if (form !== this.form) {
       this.form = form;
       const focused = document.activeElement?.id;
@@ -159,7 +167,7 @@ export class Controls {
   runRow(k) {
     const { page } = this, run = () => page.state.runs[k], edit = (...args) => page.edit(...args);
     const rate = numberField({
-      id: `rate-${k}`, label: 'rate η', path: `runs.${k}.rate`, min: 0, max: 1000000, slider: { log: true, low: 0.01, high: 1000 },
+      id: `rate-${k}`, label: 'rate η', name: `rate η of run ${k + 1}`, path: `runs.${k}.rate`, min: 0, max: 1000000, slider: { log: true, low: 0.01, high: 1000 },
       read: () => run().rate, write: (v) => { run().rate = v; }, edit, parts: () => ['runs'],
     });
     const method = make('select', { id: `method-${k}`, 'aria-label': `Dynamics of run ${k + 1}`, 'data-path': `runs.${k}.method`, onchange: () => {
@@ -183,7 +191,7 @@ export class Controls {
         ...[1, 4, 16, 64].map((value) => make('option', { value }, value)));
       row.append(make('div', { class: 'row' }, make('label', { for: `batch-${k}` }, 'batch size'), batch));
       const seed = numberField({
-        id: `seed-${k}`, label: 'seed', path: `runs.${k}.seed`, min: 0, max: 2147483647, step: 1, slider: { whole: true, high: 100 },
+        id: `seed-${k}`, label: 'seed', name: `seed of run ${k + 1}`, path: `runs.${k}.seed`, min: 0, max: 2147483647, step: 1, slider: { whole: true, high: 100 },
         read: () => run().seed ?? 0, write: (v) => { run().seed = v; }, edit, parts: () => ['runs'],
       });
       fields.push(seed, { show: () => { batch.value = run().batch ?? 4; } });
@@ -192,14 +200,14 @@ export class Controls {
     if (run().changes?.length) {
       row.append(make('ul', { class: 'changes' }, ...run().changes.map((_, i) => {
         const then = numberField({
-          id: `then-${k}-${i}`, label: '', path: `runs.${k}.changes.${i}.rate`, min: 0, max: 1000000, slider: { log: true, low: 0.01, high: 1000 },
+          id: `then-${k}-${i}`, label: `η from step ${run().changes[i].step}`, name: `η from step ${run().changes[i].step}, run ${k + 1}`, path: `runs.${k}.changes.${i}.rate`, min: 0, max: 1000000, slider: { log: true, low: 0.01, high: 1000 },
           read: () => run().changes[i].rate, write: (v) => { run().changes[i].rate = v; }, edit, parts: () => ['runs'],
         });
-        const label = then.row.querySelector('label');
-        fields.push(then, { show: () => { label.textContent = `η from step ${run().changes[i].step}`; } });
+        fields.push(then);
         return make('li', {}, then.row, make('button', { type: 'button', 'aria-label': `Remove the change of run ${k + 1} at step ${run().changes[i].step}`, onclick: () => {
           run().changes.splice(i, 1);
           edit(['runs'], { final: true, key: 'change' });
+          $(`rate-${k}`)?.focus();
         } }, 'remove this change'));
       })));
     }
@@ -215,5 +223,8 @@ export class Controls {
     }
   }
 }
+
+// Only what differs is written: a live region would read it out again.
+export function setText(element, words) { if (element.textContent !== words) element.textContent = words; }
 
 export { copy, make };

@@ -5,7 +5,7 @@ import { RUNS, SHAPES, mark } from './looks.js';
 import { METHODS } from './state.js';
 import { drawError, drawLoss, drawMargins, drawPlane, drawPlaneCursor, drawSharpnessTrace } from './pictures.js';
 
-const SIDE = 560, TRACE = [440, 160], TITLE = 22, LEGEND = 26;
+const SIDE = 560, TRACE = [440, 160], TITLE = 22, LEGEND = 20;
 
 export function save(name, content, type) {
   const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
@@ -17,12 +17,12 @@ export function save(name, content, type) {
 // Places each picture on one sheet; `place(x, y, w, h, title, draw)` is the sheet's.
 function layOut(data, place) {
   const traces = [['Loss', drawLoss], ['Error (0-1 loss)', drawError], ['Sharpness, and 2/η dashed', drawSharpnessTrace]];
-  const margins = (k) => [`Margins, ${runName(data.state.runs[k])}`, (pen, w, h) => drawMargins(pen, w, h, data, k)];
+  const margins = (k) => [`Margins of run ${k + 1}`, (pen, w, h) => drawMargins(pen, w, h, data, k)];
   if (data.plane.has_plane) {
-    place(0, 0, SIDE, SIDE, 'The plane of γ = Wᵀ(u₁ − u₂)', (pen, w, h) => { drawPlane(pen, w, h, data); drawPlaneCursor(pen, w, h, data, data.state.show.cursor ?? data.state.steps); });
+    place(0, 0, SIDE, SIDE, 'The plane of γ = Wᵀ(u₁ − u₂)', (pen, w, h) => { drawPlane(pen, w, h, data); drawPlaneCursor(pen, w, h, data, data.state.steps); });
     traces.splice(2, 0, margins(Math.min(data.state.show.focus, data.runs.length - 1)));
   } else {
-    const tall = SIDE / data.runs.length;
+    const tall = Math.min(TRACE[1] * 4, SIDE) / data.runs.length;
     data.runs.forEach((_, k) => place(0, k * (tall + TITLE), SIDE, tall, ...margins(k)));
   }
   traces.forEach(([title, draw], k) => place(SIDE + 10, k * (TRACE[1] + TITLE), ...TRACE, title, (pen, w, h) => draw(pen, w, h, data)));
@@ -30,21 +30,20 @@ function layOut(data, place) {
 
 export const runName = (run) => `${METHODS[run.method]}, η = ${run.rate}${(run.changes ?? []).map((change) => `, then ${change.rate} from step ${change.step}`).join('')}`;
 
-const sheet = () => [SIDE + TRACE[0] + 30, LEGEND + 4 * (TRACE[1] + TITLE) + 10];
+const sheet = (data) => [SIDE + TRACE[0] + 30, legendHeight(data) + 4 * (TRACE[1] + TITLE) + 10];
+const legendHeight = (data) => LEGEND * data.state.runs.length;
 
 function legend(pen, data) {
-  let x = 12;
   data.state.runs.forEach((run, k) => {
-    mark(pen, SHAPES[k], x + 4, 14, 5, { fill: RUNS[k] });
-    pen.text(runName(run), x + 14, 14, { size: 12, base: 'middle' });
-    x += 40 + 6.6 * runName(run).length;
+    mark(pen, SHAPES[k], 16, LEGEND * k + 12, 5, { fill: RUNS[k] });
+    pen.text(runName(run), 28, LEGEND * k + 12, { size: 12, base: 'middle' });
   });
 }
 
 export function toSvg(data) {
-  const [w, h] = sheet(), pen = new SvgPen(w, h);
+  const [w, h] = sheet(data), head = legendHeight(data), pen = new SvgPen(w, h);
   legend(pen, data);
-  layOut(data, (x, y, width, height, title, draw) => pen.group(x + 5, y + LEGEND, () => {
+  layOut(data, (x, y, width, height, title, draw) => pen.group(x + 5, y + head, () => {
     pen.text(title, 4, 14, { size: 12, bold: true });
     pen.group(0, TITLE, () => draw(pen, width, height));
   }));
@@ -52,16 +51,16 @@ export function toSvg(data) {
 }
 
 export function toPng(data, ratio = 2) {
-  const [w, h] = sheet(), canvas = Object.assign(document.createElement('canvas'), { width: w * ratio, height: h * ratio });
+  const [w, h] = sheet(data), head = legendHeight(data), canvas = Object.assign(document.createElement('canvas'), { width: w * ratio, height: h * ratio });
   const context = canvas.getContext('2d'), pen = new CanvasPen(context);
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.fillStyle = '#fff';
   context.fillRect(0, 0, w, h);
   legend(pen, data);
   layOut(data, (x, y, width, height, title, draw) => {
-    context.setTransform(ratio, 0, 0, ratio, (x + 5) * ratio, (y + LEGEND) * ratio);
+    context.setTransform(ratio, 0, 0, ratio, (x + 5) * ratio, (y + head) * ratio);
     pen.text(title, 4, 14, { size: 12, bold: true });
-    context.setTransform(ratio, 0, 0, ratio, (x + 5) * ratio, (y + LEGEND + TITLE) * ratio);
+    context.setTransform(ratio, 0, 0, ratio, (x + 5) * ratio, (y + head + TITLE) * ratio);
     draw(pen, width, height);
   });
   return new Promise((resolve) => { canvas.toBlob(resolve, 'image/png'); });

@@ -42,13 +42,23 @@ export function axis(kind, low, high, from, to) {
   place.back = (px) => back(a + ((px - from) / (to - from)) * span);
   place.ticks = () => (kind === 'linear' ? linearTicks(low, high) : kind === 'log' ? logTicks(low, high) : stepTicks(high));
   place.range = [low, high];
+  place.label = kind === 'linear' ? fixed(linearStep(low, high)) : (v) => number(v, 5);
   return place;
 }
 
-function linearTicks(low, high, count = 5) {
+function linearStep(low, high, count = 5) {
   const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw || 1));
-  const step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= raw) || power;
-  const found = [];
+  return [1, 2, 5, 10].map((k) => k * power).find((k) => k >= raw * (1 - 1e-9)) || power;
+}
+
+// As many digits as tell one tick from the next.
+function fixed(step) {
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  return (v) => (Math.abs(v) >= 1e6 ? number(v, 5) : digits > 12 ? number(v, 12) : v.toFixed(digits).replace('-', '−').replace(/^−(0(\.0*)?)$/, '$1'));
+}
+
+function linearTicks(low, high, count = 5) {
+  const step = linearStep(low, high, count), found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) found.push(k * step);
   return found;
 }
@@ -69,20 +79,21 @@ function stepTicks(high) {
   return found;
 }
 
-export const FRAME = { left: 52, right: 12, top: 8, bottom: 24 };
+export const FRAME = { left: 52, right: 20, top: 8, bottom: 24 };
 
-export function frame(pen, w, h, x, y, { xLabel = null } = {}) {
-  const { left, right, top, bottom } = FRAME;
+export function frame(pen, w, h, x, y, { xLabel = null, room = FRAME, grid = true } = {}) {
+  const { left, right, top, bottom } = room;
   for (const v of y.ticks()) {
     const at = y(v);
-    pen.line([left, at, w - right, at], { stroke: '#e6e8ec' });
-    pen.text(number(v, 3), left - 5, at, { size: 10.5, align: 'right', base: 'middle', fill: '#444' });
+    if (grid) pen.line([left, at, w - right, at], { stroke: '#e6e8ec' });
+    pen.text(y.label(v), left - 5, at, { size: 10.5, align: 'right', base: 'middle', fill: '#444' });
   }
   for (const v of x.ticks()) {
     const at = x(v);
     pen.line([at, h - bottom, at, h - bottom + 4], { stroke: '#888' });
-    pen.text(number(v, 5), at, h - bottom + 6, { size: 10.5, align: 'center', base: 'top', fill: '#444' });
+    const words = x.label(v), half = 3.2 * words.length;
+    pen.text(words, Math.min(at, w - half - 1), h - bottom + 6, { size: 10.5, align: 'center', base: 'top', fill: '#444' });
   }
   pen.line([left, top, left, h - bottom, w - right, h - bottom], { stroke: '#888' });
-  if (xLabel) pen.text(xLabel, w - right, h - bottom - 4, { size: 10.5, align: 'right', fill: '#555', halo: '#fff' });
+  if (xLabel) pen.text(xLabel, left - 12, h - bottom + 6, { size: 10.5, align: 'right', base: 'top', fill: '#555' });
 }

@@ -1,6 +1,6 @@
 // The page: one state; every change asks the server, every answer is drawn at once.
 
-import { Controls, copy, make } from './controls.js';
+import { Controls, copy, make, setText } from './controls.js';
 import { runName, save, toJson, toPng, toSvg } from './exports.js';
 import { RUNS, SHAPES, number, tokenColour } from './looks.js';
 import { Panel } from './pens.js';
@@ -19,7 +19,7 @@ const page = {
   latencies: [], // ms from a change to its drawing
   edit, load, announce,
   get cursor() { return now(); },
-  isSettled: () => !server.out && !server.missing.length && !dirty && !wordsTimer,
+  isSettled: () => !server.out && server.isIdle && !dirty && !wordsTimer,
 };
 globalThis.engram = page; // for the curious, and for tests
 
@@ -29,11 +29,11 @@ let controls, server, asked = 0, areControlsOld = false, lastPush = { key: null,
 
 function edit(parts, { final, key }) {
   const { state } = page;
-  if (!isRefused) refuse(null);
+  note(null);
   state.show.focus = Math.min(state.show.focus, state.runs.length - 1);
-  if (state.show.cursor >= state.steps) state.show.cursor = null;
+  if (Number.isInteger(state.steps) && state.show.cursor >= state.steps) state.show.cursor = null;
   if (parts.length) { asked ||= performance.now(); server.ask(forServer(copy(state)), parts); }
-  else if (page.data) { page.data.state = copy(state); isDescribed = false; redraw(); }
+  else if (page.data) { page.data.state.show = copy(state.show); isDescribed = false; redraw(); }
   if (final) { showControls(); remember(key); } else areControlsOld = true; // shown with the answer: layout is slow
 }
 
@@ -56,15 +56,22 @@ function remember(key) {
 let cursorTimer = null;
 function rememberCursor() {
   clearTimeout(cursorTimer);
-  cursorTimer = setTimeout(() => history.replaceState(null, '', toHash(page.state)), 300);
+  // Only the cursor: the rest of the address is for finished changes.
+  cursorTimer = setTimeout(() => {
+    const { cursor } = page.state.show, rest = location.hash.replace(/&t=[^&]*/, '');
+    if (rest) history.replaceState(null, '', cursor === null ? rest : `${rest}&t=${cursor}`);
+  }, 300);
 }
 
+let handled = null;
 function fromAddress() {
+  handled = location.hash;
+  dragging = false;
   const { state, faults } = fromHash(location.hash || `#preset=${page.presets[0].id}`, page.presets);
   page.state = state;
   edit(['plane', 'runs'], { final: false });
   showControls();
-  if (faults.length) announce(`This link has faults, and the usual values stand in: ${faults.join('; ')}.`);
+  if (faults.length) note(`This link has faults, and the usual values stand in: ${faults.join('; ')}.`);
 }
 
 function showControls() {
@@ -76,7 +83,7 @@ function showControls() {
   const hasPlane = problem.kind === 'two' || problem.kind === 'table' || (problem.kind === 'sphere' && problem.dim === 2 && problem.classes === 2)
     || (problem.kind === 'paper' && !problem.name.startsWith('fig6')) || (problem.kind === 'own' && plane?.has_plane);
   controls.show({ hasPlane: Boolean(hasPlane), isChanged, preset });
-  $('cursor').max = page.state.steps;
+  $('cursor').max = shownSteps();
   if (document.activeElement !== $('cursor')) $('cursor').value = now();
   placeHandle();
 }
@@ -90,7 +97,7 @@ function answer(state, parts, header, arrays) {
   if (header.runs) data.runs = header.runs.map((run, k) => ({ ...run, ...under(`runs.${k}.`) }));
   if (!data.plane || !data.runs) return;
   page.data = data;
-  if (isRefused) refuse(null);
+  refuse(null);
   const isOther = !old || old.plane.has_plane !== data.plane.has_plane || (!data.plane.has_plane && old.runs.length !== data.runs.length);
   if (isOther) arrange();
   dirty = true;
@@ -113,9 +120,10 @@ function drawNow() {
   const shown = data.plane.has_plane ? ['plane', 'loss', 'error', 'margins', 'sharpness'] : ['loss', 'error', 'sharpness'];
   for (const panel of [...shown.map((name) => panels[name]), ...(data.plane.has_plane ? [] : fans)]) if (dirty) panel.base(); else panel.cursor();
   if (dirty) {
-    if (areControlsOld) showControls(); else placeHandle();
+    if (areControlsOld || Number($('cursor').max) !== shownSteps()) showControls(); else placeHandle();
     page.redraws += 1;
     if (asked) { page.latencies.push(performance.now() - asked); asked = 0; }
+    if (page.latencies.length > 500) page.latencies.shift();
   }
   dirty = false;
   tellSoon();
@@ -191,13 +199,16 @@ function describe() {
       if (plane.forgotten.length) words += `It forgets ${list(plane.forgotten)}: error ${number(plane.error_at_minimiser, 3)}, at best ${number(plane.least_error, 3)}. `;
     }
     const base = state.view.overlay === 'sharpness' ? 'Grey and its lines: sharpness (darker is sharper).' : 'Lines: the loss. The bluer, the more is recalled, exactly.';
-    $('plane-words').textContent = words + base;
+    if (!plane.minimiser_exists && !plane.is_separable) words += 'The loss falls for ever along the dotted ray, though not all tokens can be recalled. ';
+    setText($('plane-words'), words + base);
   }
   $('margins-title').textContent = `Margins of run ${Math.min(state.show.focus, runs.length - 1) + 1}: above 0 a token is recalled`;
   fans.forEach((fan, k) => { fan.element.querySelector('h2').textContent = `Margins: ${runName(state.runs[k])}`; });
   const ends = runs.map((run, k) => `run ${k + 1} (${runName(state.runs[k])}) ends with loss ${number(run.loss.at(-1))} and error ${number(run.error.at(-1), 3)}`);
-  $('plane').setAttribute('aria-label', `Trajectories in the plane: ${ends.join('; ')}`);
-  $('loss').setAttribute('aria-label', `Loss over steps: ${ends.join('; ')}`);
+  setText($('summary'), `${ends.join('; ')}.`);
+  const broken = runs.flatMap((run, k) => (run.status === 'completed' ? [] : [`Run ${k + 1} ended at step ${number(run.ended_at)}: ${run.status_text}.`]));
+  $('ended').hidden = !broken.length;
+  setText($('ended'), broken.join(' '));
   showEvents();
 }
 
@@ -217,9 +228,9 @@ function showEvents() {
 
 function readOut() {
   const { runs, state } = page.data, step = now();
-  $('readout-step').textContent = number(step);
-  $('cursor-now').textContent = `${number(step)}`;
-  $('cursor').setAttribute('aria-valuetext', `step ${step} of ${page.state.steps}`);
+  setText($('readout-step'), String(step));
+  setText($('cursor-now'), String(step));
+  $('cursor').setAttribute('aria-valuetext', `step ${step} of ${shownSteps()}`);
   const count = runs[0].margins.shape[1], shown = Math.min(count, 10);
   const head = ['run', 'loss', 'error', 'sharpness', ...Array.from({ length: shown }, (_, token) => `margin ${token + 1}`), ...(count > shown ? ['smallest margin'] : [])];
   const rows = runs.map((run, k) => {
@@ -237,25 +248,31 @@ function readOut() {
     })));
 }
 
-function announce(text) { $('said').textContent = ''; $('said').textContent = text; refuse(text, false); }
+function announce(text) { note(text); }
 
-// A message stays until the next change; one about a refused change, until an answer comes.
-let isRefused = false;
-function refuse(text, isFault = true) {
-  isRefused = isFault && Boolean(text);
+// Good to know, until the next change.
+function note(text) {
+  $('note').hidden = !text;
+  setText($('note'), text ?? '');
+}
+
+// What was refused, until an answer comes.
+function refuse(text) {
   $('message').hidden = !text;
-  $('message').textContent = text ?? '';
-  if (isFault) controls.refuse(text);
+  setText($('message'), text ?? '');
+  controls.refuse(text);
 }
 
 // --- the step cursor ---
 
-const now = () => page.state.show.cursor ?? page.state.steps;
+// Of what is drawn, which may lag behind what is asked for.
+const shownSteps = () => page.data?.state.steps ?? page.state.steps;
+const now = () => Math.min(page.state.show.cursor ?? Infinity, shownSteps());
 
 function moveCursor(step) {
   const { state } = page;
-  const at = Math.min(Math.max(Math.round(step), 0), state.steps);
-  state.show.cursor = at < state.steps ? at : null;
+  const at = Math.min(Math.max(Math.round(step), 0), shownSteps());
+  state.show.cursor = at < shownSteps() ? at : null;
   if (page.data) page.data.state.show.cursor = state.show.cursor;
   $('cursor').value = at;
   askFrame();
@@ -263,11 +280,13 @@ function moveCursor(step) {
 }
 
 function follow(canvas) {
-  canvas.addEventListener('pointermove', (event) => {
+  const move = (event) => {
     if (!page.data || playing) return;
     const box = canvas.getBoundingClientRect();
     moveCursor(P.stepAxis(page.data, box.width).back(event.clientX - box.left));
-  });
+  };
+  canvas.addEventListener('pointermove', move);
+  canvas.addEventListener('pointerdown', move);
 }
 
 function followPlane(event) {
@@ -289,15 +308,15 @@ function play(isOn) {
   $('play').textContent = isOn ? 'Pause' : 'Play';
   $('play').setAttribute('aria-pressed', String(isOn));
   if (!isOn) return;
-  if (now() >= page.state.steps) moveCursor(0);
+  if (now() >= shownSteps()) moveCursor(0);
   playing = { began: performance.now(), from: now() };
   // Eight seconds for a whole run, not below three steps a second; in calm mode two jumps a second.
-  const rate = Math.max(page.state.steps / 8, 3);
+  const rate = Math.max(shownSteps() / 8, 3);
   const next = (clock) => {
     if (!playing) return;
     const seconds = (clock - playing.began) / 1000, shown = calm.matches ? Math.floor(2 * seconds) / 2 : seconds;
     moveCursor(playing.from + Math.floor(rate * shown));
-    if (now() >= page.state.steps) play(false); else playing.frame = requestAnimationFrame(next);
+    if (now() >= shownSteps()) play(false); else playing.frame = requestAnimationFrame(next);
   };
   playing.frame = requestAnimationFrame(next);
 }
@@ -305,9 +324,9 @@ function play(isOn) {
 function onKey(event) {
   const { target } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || $('python-dialog').open) return;
-  if (target.matches('input, select, textarea, #handle')) return;
+  if (target.matches('input, select, textarea, #handle') || target.closest('.scroll, #events ul')) return;
   const jump = event.shiftKey ? 10 : 1;
-  const moves = { ArrowLeft: now() - jump, ArrowRight: now() + jump, Home: 0, End: page.state.steps };
+  const moves = { ArrowLeft: now() - jump, ArrowRight: now() + jump, Home: 0, End: shownSteps() };
   if (event.key in moves) { play(false); moveCursor(moves[event.key]); event.preventDefault(); }
   if (event.key === ' ' && !target.matches('button, a, summary')) { play(!playing); event.preventDefault(); }
 }
@@ -320,7 +339,7 @@ function placeHandle() {
   const handle = $('handle'), { w, h } = panels.plane?.box ?? {};
   if (!page.state || !w) return;
   placedAt = performance.now();
-  const { x, y } = P.planeAxes(page.state.view, w, h), { a, b } = page.state.start;
+  const { x, y } = P.planeAxes((page.data?.state ?? page.state).view, w, h), { a, b } = page.state.start;
   const [px, py] = [x(a), y(b)], isSeen = px >= 0 && px <= w && py >= 0 && py <= h;
   handle.hidden = !isSeen && document.activeElement !== handle;
   handle.style.transform = `translate(${Math.min(Math.max(px, 0), w)}px, ${Math.min(Math.max(py, 0), h)}px)`;
@@ -328,7 +347,7 @@ function placeHandle() {
 }
 
 function dragTo(event, isLast) {
-  const box = $('plane').getBoundingClientRect(), { x, y } = P.planeAxes(page.state.view, box.width, box.height);
+  const box = $('plane').getBoundingClientRect(), { x, y } = P.planeAxes(page.data.state.view, box.width, box.height);
   const digits = (v) => +v.toPrecision(4);
   page.state.start.a = digits(x.back(Math.min(Math.max(event.clientX - box.left, 0), box.width)));
   page.state.start.b = digits(y.back(Math.min(Math.max(event.clientY - box.top, 0), box.height)));
@@ -339,7 +358,7 @@ function dragTo(event, isLast) {
 function wireStart() {
   const handle = $('handle'), plane = $('plane');
   const begin = (element) => (event) => {
-    if (event.button !== 0) return;
+    if (event.button !== 0 || !page.data) return;
     if (element === plane && event.pointerType === 'touch') return; // a finger scrolls; the dot can be dragged
     dragging = true;
     handle.classList.add('dragging');
@@ -361,6 +380,8 @@ function wireStart() {
     element.addEventListener('pointerup', end);
     element.addEventListener('pointercancel', end);
   }
+  // A finger on the plane scrolls; a tap sets the start.
+  plane.addEventListener('click', (event) => { if (event.pointerType === 'touch' && page.data) dragTo(event, true); });
   handle.addEventListener('keydown', (event) => {
     const size = page.state.view.half / (event.shiftKey ? 10 : 100);
     const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
@@ -392,7 +413,8 @@ async function copyText(text, what) {
 }
 
 function wireExports() {
-  const python = () => server.python(forServer(page.state));
+  const drawn = () => ({ ...page.data.state, preset: page.state.preset });
+  const python = () => server.python(forServer(page.data.state));
   const orSay = (work) => async () => {
     if (!page.data) return announce('Nothing is drawn yet.');
     try { return await work(); } catch (error) { return refuse(error.message); }
@@ -400,7 +422,7 @@ function wireExports() {
   $('copy-link').addEventListener('click', () => { history.replaceState(null, '', toHash(page.state)); copyText(location.href, 'Link'); });
   $('save-png').addEventListener('click', orSay(async () => save('engram.png', await toPng(page.data))));
   $('save-svg').addEventListener('click', orSay(async () => save('engram.svg', toSvg(page.data), 'image/svg+xml')));
-  $('save-json').addEventListener('click', orSay(async () => save('engram.json', toJson(page.data, await python(), location.href), 'application/json')));
+  $('save-json').addEventListener('click', orSay(async () => save('engram.json', toJson(page.data, await python(), location.href.split('#')[0] + toHash(drawn())), 'application/json')));
   $('show-python').addEventListener('click', orSay(async () => { $('python-text').value = await python(); $('python-dialog').showModal(); }));
   $('copy-python').addEventListener('click', () => copyText($('python-text').value, 'Lines'));
   $('save-python').addEventListener('click', () => save('engram_run.py', $('python-text').value, 'text/x-python'));
@@ -409,7 +431,7 @@ function wireExports() {
 
 // --- the beginning ---
 
-function setStatus(words, kind = '') { $('status').textContent = words; $('status').className = `chip ${kind}`; }
+function setStatus(words, kind = '') { setText($('status'), words); $('status').className = `chip ${kind}`; }
 
 let warming = { done: 0, total: 0 }, isWaiting = false;
 function showStatus() {
@@ -423,13 +445,13 @@ async function begin() {
     answer,
     refused: (text) => refuse(text),
     lost: () => setStatus('the server is away; trying again', 'bad'),
-    back: (isNew) => { setStatus(isNew ? 'the server has restarted' : 'ready'); refuse(null); },
+    back: (isNew) => { if (isNew) note('The server has restarted; the page goes on.'); refuse(null); },
     status: (now) => { warming = now; showStatus(); },
     waiting: (on) => { isWaiting = on; if (!server.isLost) showStatus(); },
   });
   for (;;) {
     try { page.presets = await (await fetch('/api/presets')).json(); break; } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
+      if (!(error instanceof TypeError || error instanceof SyntaxError)) throw error;
       await new Promise((resolve) => { setTimeout(resolve, 1000); });
     }
   }
@@ -445,7 +467,7 @@ async function begin() {
   $('skip').addEventListener('click', (event) => { event.preventDefault(); $('controls').focus(); });
   addEventListener('keydown', onKey);
   addEventListener('popstate', () => { lastPush.key = null; fromAddress(); });
-  addEventListener('hashchange', () => { if (location.hash !== toHash(page.state)) fromAddress(); });
+  addEventListener('hashchange', () => { if (location.hash !== handled && location.hash !== toHash(page.state)) fromAddress(); });
   new ResizeObserver(remeasure).observe(document.querySelector('main'));
   fromAddress();
 }

@@ -15,8 +15,14 @@ export function recordAt(run, step) {
   return low;
 }
 
+// A square, so that angles are what they are.
+export function planeRoom(w, h) {
+  const { left, top } = FRAME, side = Math.max(Math.min(w - left - FRAME.right, h - top - FRAME.bottom), 1);
+  return { left, right: w - left - side, top, bottom: h - top - side };
+}
+
 export function planeAxes(view, w, h) {
-  const { left, right, top, bottom } = FRAME;
+  const { left, right, top, bottom } = planeRoom(w, h);
   return {
     x: axis('linear', view.x - view.half, view.x + view.half, left, w - right),
     y: axis('linear', view.y - view.half, view.y + view.half, h - bottom, top),
@@ -25,7 +31,7 @@ export function planeAxes(view, w, h) {
 
 export function drawPlane(pen, w, h, data) {
   const { plane, state } = data, { x, y } = planeAxes(state.view, w, h);
-  const { left, right, top, bottom } = FRAME, [iw, ih] = [w - left - right, h - top - bottom];
+  const room = planeRoom(w, h), { left, right, top, bottom } = room, [iw, ih] = [w - left - right, h - top - bottom];
   pen.clip(left, top, iw, ih, () => {
     if (state.view.overlay === 'sharpness') drawSharpness(pen, plane, left, top, iw, ih);
     else drawSectors(pen, plane, x, y);
@@ -34,17 +40,17 @@ export function drawPlane(pen, w, h, data) {
     pen.line([x(0), top, x(0), h - bottom], { stroke: '#777', width: 0.7 });
     pen.line([left, y(0), w - right, y(0)], { stroke: '#777', width: 0.7 });
     drawDirection(pen, plane, x, y, state.view);
-    if (state.view.overlay !== 'sharpness') nameSectors(pen, plane, x, y, state.view);
     data.runs.forEach((run, k) => drawPath(pen, run, k, x, y, 0.4, run.step.length));
+    if (state.view.overlay !== 'sharpness') nameSectors(pen, plane, x, y, state.view, [left, w - right]);
     if (plane.minimiser) drawStar(pen, x(plane.minimiser[0]), y(plane.minimiser[1]));
   });
-  frame(pen, w, h, x, y);
+  frame(pen, w, h, x, y, { room, grid: false });
   pen.text('γ₁', w - right, h - bottom - 5, { align: 'right', size: 12, halo: '#fff' });
   pen.text('γ₂', left + 5, top + 11, { size: 12, halo: '#fff' });
 }
 
 export function drawPlaneCursor(pen, w, h, data, step) {
-  const { x, y } = planeAxes(data.state.view, w, h), { left, right, top, bottom } = FRAME;
+  const { x, y } = planeAxes(data.state.view, w, h), { left, right, top, bottom } = planeRoom(w, h);
   pen.clip(left, top, w - left - right, h - top - bottom, () => {
     data.runs.forEach((run, k) => {
       const at = recordAt(run, step);
@@ -78,7 +84,7 @@ function drawSectors(pen, plane, x, y) {
 }
 
 // The 0-1 loss of each sector, where few sectors leave room for it.
-function nameSectors(pen, plane, x, y, view) {
+function nameSectors(pen, plane, x, y, view, [from, to]) {
   if (plane.sector_begin.length > 8) return;
   for (let k = 0; k < plane.sector_begin.length; k++) {
     const middle = (plane.sector_begin[k] + plane.sector_end[k]) / 2, ray = [Math.cos(middle), Math.sin(middle)];
@@ -88,7 +94,8 @@ function nameSectors(pen, plane, x, y, view) {
     }
     if (seen.length < 6) continue;
     const r = seen[0] + 0.85 * (seen.at(-1) - seen[0]);
-    pen.text(`error ${number(plane.sector_error[k], 3)}`, x(r * ray[0]), y(r * ray[1]), { size: 11, bold: true, align: 'center', base: 'middle', fill: '#003a5d', halo: 'rgba(255,255,255,.9)' });
+    const words = `error ${number(plane.sector_error[k], 3)}`, half = 3.4 * words.length;
+    pen.text(words, Math.min(Math.max(x(r * ray[0]), from + half), to - half), y(r * ray[1]), { size: 11, bold: true, align: 'center', base: 'middle', fill: '#003a5d', halo: 'rgba(255,255,255,.9)' });
   }
 }
 
@@ -145,10 +152,11 @@ function drawField(pen, plane, x, y, w) {
 }
 
 function drawDirection(pen, plane, x, y, view) {
-  if (!plane.max_margin) return;
-  const far = 4 * (view.half + Math.hypot(view.x, view.y)), [dx, dy] = plane.max_margin;
+  const ray = plane.max_margin ?? plane.falls_along;
+  if (!ray) return;
+  const far = 4 * (view.half + Math.hypot(view.x, view.y)), [dx, dy] = ray;
   pen.line([x(0), y(0), x(far * dx), y(far * dy)], { stroke: '#fff', width: 4, alpha: 0.7 });
-  pen.line([x(0), y(0), x(far * dx), y(far * dy)], { stroke: '#000', width: 1.6, dash: [7, 5] });
+  pen.line([x(0), y(0), x(far * dx), y(far * dy)], { stroke: '#000', width: 1.6, dash: plane.max_margin ? [7, 5] : [2, 4] });
 }
 
 function drawStar(pen, x, y) {
@@ -186,9 +194,14 @@ function drawSeries(pen, run, x, y, values, style, stride = 1, offset = 0, when 
   for (let i = 0; i < when.length; i++) {
     const v = values[i * stride + offset];
     points[2 * i] = x(when[i]);
-    points[2 * i + 1] = y.isLog && !(v > 0) ? NaN : y(v);
+    points[2 * i + 1] = !y.isLog || v > 0 ? y(v) : v === 0 ? y(y.range[0]) : NaN;
   }
   pen.line(points, style);
+}
+
+// A logarithmic axis has no zero: it is drawn at the lower edge, and that is said.
+function noteZeros(pen, w, h, series) {
+  if (series.some((values) => values.includes(0))) pen.text('0 is drawn at the lower edge', w - FRAME.right, h - FRAME.bottom - 4, { size: 10, align: 'right', halo: '#fff' });
 }
 
 const look = (k) => ({ stroke: RUNS[k], width: 1.7 });
@@ -203,6 +216,7 @@ export function drawLoss(pen, w, h, data) {
   const x = stepAxis(data, w), y = lossAxis(data, h);
   frame(pen, w, h, x, y, { xLabel: 'step' });
   data.runs.forEach((run, k) => drawSeries(pen, run, x, y, run.loss, look(k)));
+  if (y.isLog) noteZeros(pen, w, h, data.runs.map((run) => run.loss));
   const taken = [];
   data.runs.forEach((run, k) => run.events.forEach((event) => {
     const px = x(event.step), v = run.loss[recordAt(run, event.step)];
@@ -222,16 +236,17 @@ export function drawError(pen, w, h, data) {
 export function drawSharpnessTrace(pen, w, h, data) {
   const x = stepAxis(data, w), y = sharpnessAxis(data, h);
   frame(pen, w, h, x, y, { xLabel: 'step' });
-  data.runs.forEach((run, k) => {
-    run.thresholds.forEach(([from, v], i) => {
-      const to = run.thresholds[i + 1]?.[0] ?? data.state.steps;
-      if (from < data.state.steps) pen.line([x(from), y(v), x(Math.min(to, data.state.steps)), y(v)], { stroke: RUNS[k], width: 1.2, dash: [5, 4] });
-    });
-    drawSeries(pen, run, x, y, run.sharpness, look(k), 1, 0, run.sharpness_step);
-  });
+  data.runs.forEach((run, k) => drawSeries(pen, run, x, y, run.sharpness, look(k), 1, 0, run.sharpness_step));
+  noteZeros(pen, w, h, data.runs.map((run) => run.sharpness));
+  data.runs.forEach((run, k) => run.thresholds.forEach(([from, v], i) => {
+    const line = [x(from), y(v), x(run.thresholds[i + 1]?.[0] ?? data.state.steps), y(v)];
+    pen.line(line, { stroke: '#fff', width: 4, alpha: 0.85 });
+    pen.line(line, { stroke: RUNS[k], width: 1.4, dash: [5, 4] });
+  }));
   if (data.plane.sharpness_at_minimiser && data.plane.sharpness_at_minimiser >= y.range[0] && data.plane.sharpness_at_minimiser <= y.range[1]) {
     const at = y(data.plane.sharpness_at_minimiser);
-    pen.line([FRAME.left, at, w - FRAME.right, at], { stroke: '#666', dash: [2, 3] });
+    pen.line([FRAME.left, at, w - FRAME.right, at], { stroke: '#fff', width: 4, alpha: 0.85 });
+    pen.line([FRAME.left, at, w - FRAME.right, at], { stroke: '#333', width: 1.3, dash: [2, 3] });
     pen.text('at the minimiser', w - FRAME.right - 4, at - 3, { size: 10, align: 'right', halo: '#fff' });
   }
 }
@@ -247,7 +262,7 @@ export function drawMargins(pen, w, h, data, k) {
     if (count <= 8 && Number.isFinite(py)) labels.push([token, py]);
   }
   for (const [token, py] of spaced(labels, 11)) {
-    pen.text(`${token + 1}`, Math.min(x(run.step[last]) + 3, w - FRAME.right + 1), py, { size: 10.5, bold: true, base: 'middle', fill: tokenColour(token, count), halo: '#fff' });
+    pen.text(`${token + 1}`, Math.min(x(run.step[last]) + 8, w - FRAME.right + 7), py, { size: 10.5, bold: true, base: 'middle', fill: tokenColour(token, count), halo: '#fff' });
   }
 }
 
@@ -261,6 +276,6 @@ export function drawTraceCursor(pen, w, h, data, step, y, read) {
   const x = stepAxis(data, w), at = x(Math.min(step, data.state.steps));
   pen.line([at, FRAME.top, at, h - FRAME.bottom], { stroke: '#000', width: 1, alpha: 0.6 });
   for (const { value, colour, shape, when } of read) {
-    if (Number.isFinite(value) && (!y.isLog || value > 0)) mark(pen, shape, x(when), y(value), 4, { fill: colour, stroke: '#fff', width: 1.4 });
+    if (Number.isFinite(value) && (!y.isLog || value >= 0)) mark(pen, shape, x(when), y(y.isLog && value === 0 ? y.range[0] : value), 4, { fill: colour, stroke: '#fff', width: 1.4 });
   }
 }

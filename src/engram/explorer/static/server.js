@@ -3,6 +3,9 @@
 const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, '0')).join('');
 const PATIENCE = 150; // ms after which a newer question is sent though an older one is out: the server drops that
 
+// No server, or one that speaks otherwise: both mean that ours is away.
+const isAway = (error) => error instanceof TypeError || error instanceof SyntaxError;
+
 export function decode(buffer) {
   const size = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
@@ -20,6 +23,7 @@ export class Server {
     this.told = told;
     this.wanted = { plane: 0, runs: 0 };
     this.got = { plane: 0, runs: 0 };
+    this.refused = { plane: -1, runs: -1 }; // asked for and refused: not sent again until something changes
     this.state = null;
     this.out = 0;
     this.isLost = false;
@@ -35,9 +39,12 @@ export class Server {
 
   get missing() { return Object.keys(this.wanted).filter((part) => this.got[part] < this.wanted[part]); }
 
+  // Nothing more to send: all is there, or what is missing was refused as it stands.
+  get isIdle() { return this.missing.every((part) => this.wanted[part] === this.refused[part]); }
+
   async send() {
     const parts = this.missing;
-    if (!parts.length || this.isLost) return;
+    if (this.isIdle || this.isLost) return;
     if (this.out > 0) {
       if (!this.timer && this.out < 2) this.timer = setTimeout(() => { this.timer = null; this.post(this.missing); }, PATIENCE);
       return;
@@ -61,7 +68,7 @@ export class Server {
       if (answer.status === 200) found = await answer.arrayBuffer();
       else if (answer.status !== 204) fault = { text: (await answer.json()).error, isBusy: answer.status === 503 }; // 204: a newer question is out
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
+      if (!isAway(error)) throw error;
       this.lose();
     } finally {
       clearTimeout(slow);
@@ -69,7 +76,8 @@ export class Server {
       if (!this.out) this.told.waiting(false);
     }
     const isNew = parts.some((part) => asked[part] > this.got[part]);
-    if (found || (fault && !fault.isBusy)) settle();
+    if (found) settle();
+    if (fault && !fault.isBusy) for (const part of parts) this.refused[part] = asked[part];
     if (fault?.isBusy) setTimeout(() => this.send(), 500);
     else this.send(); // the next question goes out before this answer is drawn, so that both sides work at once
     if (found && isNew) { const { header, arrays } = decode(found); this.told.answer(state, parts, header, arrays); }
@@ -77,11 +85,12 @@ export class Server {
   }
 
   async python(state) {
+    const away = (error) => { if (isAway(error)) this.lose(); throw new Error('The server is away; try again when it is back.'); };
     const answer = await fetch('/api/python', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ client: CLIENT, parts: ['runs'], state }),
-    });
+    }).catch(away);
     if (!answer.ok) throw new Error((await answer.json()).error);
     return answer.text();
   }
@@ -90,16 +99,18 @@ export class Server {
     if (this.isLost) return;
     this.isLost = true;
     this.told.lost();
-    this.watch();
+    if (!this.isAsking) this.watch();
   }
 
   // Asks how the server is, while it warms up or is away.
   async watch() {
     clearTimeout(this.watching);
     let again = 1000;
+    this.isAsking = true;
     try {
       const answer = await fetch('/api/status');
       const status = await answer.json();
+      if (!status.boot) throw new SyntaxError('another server answers here');
       const isNew = this.boot !== null && this.boot !== status.boot;
       this.boot = status.boot;
       if (this.isLost || isNew) {
@@ -111,9 +122,11 @@ export class Server {
       this.told.status(status.warming);
       if (status.warming.done >= status.warming.total) again = 5000;
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
+      if (!isAway(error)) throw error;
       if (!this.isLost) { this.isLost = true; this.told.lost(); }
+    } finally {
+      this.isAsking = false;
+      this.watching = setTimeout(() => this.watch(), again);
     }
-    this.watching = setTimeout(() => this.watch(), again);
   }
 }

@@ -93,6 +93,12 @@ export function fromHash(hash, presets) {
     if (text === '' || text === undefined || !Number.isFinite(value)) { faults.push(`${name}: ${JSON.stringify(text ?? '')} is not a number`); return usual; }
     return value;
   };
+  const index = (name, text, usual) => {
+    const value = num(name, text, usual);
+    if (value === null || (Number.isInteger(value) && value >= 0)) return value;
+    faults.push(`${name}: ${text} is not a count`);
+    return usual;
+  };
   const nums = (name, count, usual) => {
     if (!values.has(name)) return usual;
     const parts = one(name).split(',');
@@ -101,7 +107,7 @@ export function fromHash(hash, presets) {
   };
   const kind = one('problem');
   if (kind !== undefined) {
-    if (!(kind in PROBLEMS)) faults.push(`problem: ${JSON.stringify(kind)} is not known`);
+    if (!Object.hasOwn(PROBLEMS, kind)) faults.push(`problem: ${JSON.stringify(kind)} is not known`);
     else if (kind === 'table') {
       const tokens = (values.get('token') ?? []).map((text) => {
         const [x, y, target, prob] = text.split(',').map((part) => num('token', part, 0));
@@ -118,6 +124,7 @@ export function fromHash(hash, presets) {
       }
     }
   }
+  if (values.get('run')?.length > LIMITS.runs) faults.push(`run: at most ${LIMITS.runs} are drawn, the others are left out`);
   if (values.has('run')) state.runs = values.get('run').slice(0, LIMITS.runs).map((text) => readRun(text, num, faults));
   if (values.has('steps')) state.steps = num('steps', one('steps'), state.steps);
   [state.start.a, state.start.b] = nums('start', 2, [state.start.a, state.start.b]);
@@ -128,16 +135,17 @@ export function fromHash(hash, presets) {
     const [loss, axis, focus] = one('show').split(',');
     state.show.loss = loss === 'linear' ? 'linear' : 'log';
     state.show.axis = axis === 'log' ? 'log' : 'linear';
-    state.show.focus = num('show', focus, 0);
+    state.show.focus = index('show', focus, 0);
   }
-  if (values.has('t')) state.show.cursor = num('t', one('t'), 0);
+  if (values.has('t')) state.show.cursor = index('t', one('t'), null);
   return { state, faults };
 }
 
 function readRun(text, num, faults) {
   const [method, rate, ...more] = text.split(',');
-  if (!(method in METHODS)) faults.push(`run: ${JSON.stringify(method)} is not known`);
-  const run = { method: method in METHODS ? method : 'gd', rate: num('run', rate, 1) };
+  const isKnown = Object.hasOwn(METHODS, method);
+  if (!isKnown) faults.push(`run: ${JSON.stringify(method)} is not known`);
+  const run = { method: isKnown ? method : 'gd', rate: num('run', rate, 1) };
   for (const part of more) {
     if (/^b\d+$/.test(part)) run.batch = Number(part.slice(1));
     else if (/^s\d+$/.test(part)) run.seed = Number(part.slice(1));
