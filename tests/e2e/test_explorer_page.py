@@ -320,6 +320,7 @@ def test_one_cursor_goes_through_everything(visit):
     visit.page.click("#events button >> text=step 10")
     visit.settle()
     assert visit.get("engram.cursor") == 10
+    assert "run 1: loss spike, 2.14 times" in visit.page.text_content("#here")
     visit.page.click("#play")
     assert visit.page.get_attribute("#play", "aria-pressed") == "true"
     visit.until("engram.cursor > 12")

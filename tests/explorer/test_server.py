@@ -313,7 +313,8 @@ def test_it_starts_again_where_it_was():
 def test_warming_tells_how_far_it_is(monkeypatch):
     from engram.explorer import _warm
 
-    monkeypatch.setattr(_warm, "SHAPES", _warm.SHAPES[:1])
+    broken = ("broken", {"problem": {"kind": "none"}})
+    monkeypatch.setattr(_warm, "STATES", [broken, *_warm.STATES[:1]])
     made = Explorer().start()
     try:
         for _ in range(600):
@@ -322,7 +323,7 @@ def test_warming_tells_how_far_it_is(monkeypatch):
                 break
             assert told["now"]
             time.sleep(0.1)
-        assert told == {"done": 1, "total": 1, "now": None}
+        assert told == {"done": 2, "total": 2, "now": None}
     finally:
         made.stop()
 

@@ -255,7 +255,7 @@ class Warming:
         self._thread.start()
 
     def stop(self) -> None:
-        """After the shape at work, no other is begun."""
+        """After the state at work, no other is begun."""
         self._is_over = True
 
     def told(self) -> dict[str, Any]:
@@ -270,11 +270,14 @@ class Warming:
     def _work(self) -> None:
         from engram.explorer import _warm
 
-        shapes = _warm.SHAPES
-        self._tell(total=len(shapes))
-        for done, shape in enumerate(shapes):
+        states = _warm.STATES
+        self._tell(total=len(states))
+        for done, (name, state) in enumerate(states):
             if self._is_over:
                 return
-            self._tell(done=done, now=shape.name)
-            _warm.warm(shape)
-        self._tell(done=len(shapes), now=None)
+            self._tell(done=done, now=name)
+            try:
+                _warm.warm(state)
+            except Exception:  # it will be met again, and told, when it is asked for
+                logging.getLogger("engram.explorer").exception("%s could not be computed", name)
+        self._tell(done=len(states), now=None)

@@ -231,6 +231,9 @@ function readOut() {
   setText($('readout-step'), String(step));
   setText($('cursor-now'), String(step));
   $('cursor').setAttribute('aria-valuetext', `step ${step} of ${shownSteps()}`);
+  const happened = runs.flatMap((run, k) => run.events.filter((event) => Math.round(event.step) === step).map((event) => `run ${k + 1}: ${event.text}`));
+  $('here').hidden = !happened.length;
+  setText($('here'), happened.join('; '));
   const count = runs[0].margins.shape[1], shown = Math.min(count, 10);
   const head = ['run', 'loss', 'error', 'sharpness', ...Array.from({ length: shown }, (_, token) => `margin ${token + 1}`), ...(count > shown ? ['smallest margin'] : [])];
   const rows = runs.map((run, k) => {
