@@ -1,6 +1,7 @@
 """The server: what it serves, whom it refuses, and that nothing sent to it makes it fall."""
 
 import json
+import logging
 import re
 import socket
 import threading
@@ -292,6 +293,23 @@ def test_errors_of_its_own_are_said_and_survived(explorer, web, monkeypatch):
     assert "secret" not in answer.text
     monkeypatch.undo()
     assert web.post("/api/compute", json=ASKED).status_code == 200
+
+
+def test_the_users_own_logging_is_left_alone(tmp_path):
+    handler = logging.FileHandler(tmp_path / "mine.log")
+    logger = logging.getLogger("mine")
+    logger.addHandler(handler)
+    try:
+        made = Explorer(warm=False).start()
+        httpx.get(made.url, trust_env=False)
+        made.stop()
+        assert handler.stream is not None
+        assert not handler.stream.closed
+        logger.warning("still here")
+        assert "still here" in (tmp_path / "mine.log").read_text()
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
 
 
 def test_a_taken_port_is_said(explorer):

@@ -25,6 +25,7 @@ from engram.explorer._prompt import Prompt
 
 MOST_BYTES = 32_768  # of a request
 _BODY_SECONDS = 5.0
+_OWN_FAULT = "The server met an error of its own; change something and try again."
 _KINDS = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -55,7 +56,7 @@ class Explorer:
         self.port: int = self._socket.getsockname()[1]
         app = Guard(make_app(self), framed)
         config = uvicorn.Config(
-            app, log_level="critical", access_log=False, server_header=False, date_header=False,
+            app, log_config=None, access_log=False, server_header=False, date_header=False,
             limit_concurrency=128, timeout_keep_alive=30, timeout_graceful_shutdown=1,
             ws="none", lifespan="off", http=Prompt,
         )  # fmt: skip
@@ -164,15 +165,11 @@ def make_app(explorer: Explorer) -> Starlette:
             InputError: _answer(422),
             Stale: _nothing,  # not a fault: a newer question has come
             Busy: _answer(503, "The server is busy with other pages; try again."),
-            Unexpected: _answer(
-                500, "The server met an error of its own; change something and try again."
-            ),
+            Unexpected: _answer(500, _OWN_FAULT),
             TooLong: _answer(
                 422, "This takes too long to compute: choose fewer steps, tokens or runs."
             ),
-            Exception: _answer(
-                500, "The server met an error of its own; change something and try again."
-            ),
+            Exception: _answer(500, _OWN_FAULT),
         },
     )
 
