@@ -33,3 +33,13 @@ def few_programs():
         jax.clear_caches()
         eqx.clear_caches()
         gc.collect()
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    """The explorer's server on a free port."""
+    from engram.explorer import Explorer
+
+    made = Explorer(warm=False).start()
+    yield made
+    made.stop()

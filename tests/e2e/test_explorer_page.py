@@ -25,13 +25,6 @@ if BROWSER is None and not os.environ.get("ENGRAM_NEED_BROWSER"):
 
 
 @pytest.fixture(scope="module")
-def explorer():
-    made = Explorer(warm=False).start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
 def browser():
     assert BROWSER is not None, "ENGRAM_NEED_BROWSER is set, and there is no Chromium: install it"
     with playwright.sync_playwright() as started:

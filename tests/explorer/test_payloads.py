@@ -9,6 +9,7 @@ import engram
 from engram import capacity, planes
 from engram._checks import InputError
 from engram.explorer import payloads
+from engram.explorer._objects import python_lines
 from engram.explorer._plane import round_levels
 from engram.explorer._presets import PRESETS
 from engram.explorer._state import MOST_STEPS, State, read_request
@@ -32,7 +33,7 @@ def ask(problem=TWO, runs=GD, steps=34, parts=("plane", "runs"), own=None, **mor
 
 
 def lines_of(own=None, **state):
-    return payloads.python(State.model_validate(state), own or {})
+    return python_lines(State.model_validate(state), own or {})
 
 
 def test_a_payload_comes_back_as_it_was():

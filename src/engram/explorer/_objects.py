@@ -19,10 +19,10 @@ FLOW_STEPS = 4096  # of the explicit solver, so that no request takes long
 
 
 class Made(NamedTuple):
-    """An object and the expression that makes it."""
+    """An object and the expression that makes it; none where only its numbers can be written out."""
 
     value: Any
-    lines: str
+    lines: str | None
 
 
 def has_plane(problem: Problem) -> bool:
@@ -41,19 +41,19 @@ def make_problem(part: Any, own: Mapping[str, Problem]) -> Made:
         text = f"engram.on_sphere({', '.join(map(str, sizes))}, exponent={part.exponent!r})"
         return Made(on_sphere(*sizes, exponent=part.exponent), text)
     if isinstance(part, S.Table):
-        return _written_out(_from_table(part))
+        return Made(_from_table(part), None)
     if isinstance(part, S.Own):
         if part.name not in own:
             raise InputError(
                 f"problem.name: {part.name!r} is not here: the Python session that showed it has ended. "
                 "Call `engram.explore(problem)` again, or choose another problem."
             )
-        return _written_out(own[part.name])
+        return Made(own[part.name], None)
     figure, _, which = part.name.partition("-")
     if which == "sgd":
-        return _written_out(problem_of(reference("fig4_sgd")["cases"][0]))
+        return Made(problem_of(reference("fig4_sgd")["cases"][0]), None)
     wanted = {"d" if figure == "fig6" else "seed": int(which)}
-    return _written_out(problem_of(case_of(figure, **wanted)))
+    return Made(problem_of(case_of(figure, **wanted)), None)
 
 
 def sizes_of(part: Any, own: Mapping[str, Problem]) -> tuple[int, int, int] | None:
@@ -76,13 +76,13 @@ def _from_table(part: S.Table) -> Problem:
     return Problem(inputs, np.eye(2), probs, np.array([token.target for token in part.tokens]))
 
 
-def _written_out(problem: Problem) -> Made:
+def _written_out(problem: Problem) -> str:
     """A problem by its numbers, to the last bit."""
     text = ",\n    ".join(
         f"{name}={np.asarray(getattr(problem, name)).tolist()!r}"
         for name in ("inputs", "outputs", "probs", "targets")
     )
-    return Made(problem, f"engram.Problem(\n    {text},\n)")
+    return f"engram.Problem(\n    {text},\n)"
 
 
 def make_start(part: S.Start, problem: Problem) -> Made:
@@ -153,14 +153,14 @@ RECORD = ("loss", "error", "margins", "token_losses", "weights")
 
 def python_lines(state: S.State, own: Mapping[str, Problem]) -> str:
     """The lines which, run, give the numbers on the page."""
-    problem, start = make_problem(state.problem, own), None
+    problem = make_problem(state.problem, own)
     start = make_start(state.start, problem.value)
     lines = [
         "import numpy as np",
         "",
         "import engram",
         "",
-        f"problem = {problem.lines}",
+        f"problem = {problem.lines or _written_out(problem.value)}",
         f"start = {start.lines}",
         f"record = {RECORD!r}",
         "runs = [",

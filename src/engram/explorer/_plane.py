@@ -115,18 +115,18 @@ def _marks(problem: Problem, plane: Plane) -> tuple[dict[str, Any], dict[str, An
     """Where the loss is least, the max-margin direction, and what the minimiser costs in errors."""
     found = calibration(problem)
     best = found.minimiser
-    sharpness = float(sharpness_along(problem, best.weights[None])[0])
     about: dict[str, Any] = {
         "minimiser_exists": best.exists,
         "least_loss": best.loss,
         "error_at_minimiser": found.error,
         "least_error": found.least.error,
         "forgotten": found.forgotten.tolist(),
-        "sharpness_at_minimiser": sharpness if best.exists else None,
+        "sharpness_at_minimiser": None,
         "is_separable": False,
     }
     at = lambda W: plane.coordinates(problem, W)[0]
     if best.exists:
+        about["sharpness_at_minimiser"] = float(sharpness_along(problem, best.weights[None])[0])
         return about, {"minimiser": at(best.weights)}
     # Without a minimiser the loss falls along a direction: the max-margin one, if all margins grow along it.
     direction = at(best.direction)

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 
 from engram.explorer import _state as S
+from engram.simulation import segment_size
 
 _MOST = 100  # programs kept, at some 25 MB each
 _lock = threading.Lock()
@@ -16,8 +17,8 @@ _known: set[Any] = set()
 
 def programs_of(state: S.State, sizes: tuple[int, int, int]) -> list[Any]:
     """A name for the program of each run: two runs with one name share it."""
-    records = min(state.steps + 1, 256) if state.steps <= S.DENSE_STEPS else 256
-    segment = 1 << (records - 1).bit_length()
+    records = state.steps + 1 if state.steps <= S.DENSE_STEPS else S.FEW_STEPS
+    segment = segment_size(sizes, records)
     return [
         (
             sizes,

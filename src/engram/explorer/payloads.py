@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from engram.explorer._desk import Ticket
-from engram.explorer._objects import make_problem, python_lines, sizes_of
+from engram.explorer._objects import make_problem, sizes_of
 from engram.explorer._plane import plane_part
 from engram.explorer._programs import is_known, programs_of
 from engram.explorer._runs import runs_part
-from engram.explorer._state import Request, State
+from engram.explorer._state import Request
 from engram.problem import Problem
 
 VERSION = 1
@@ -46,11 +46,6 @@ def must_compile(request: Request, own: Mapping[str, Problem]) -> bool:
         return False
     sizes = sizes_of(request.state.problem, own)
     return sizes is None or not is_known(programs_of(request.state, sizes))
-
-
-def python(state: State, own: Mapping[str, Problem]) -> str:
-    """The lines which, run, give the numbers on the page."""
-    return python_lines(state, own)
 
 
 def pack(header: dict[str, Any], arrays: Mapping[str, Any]) -> bytes:

@@ -146,8 +146,8 @@ def make_app(explorer: Explorer) -> Starlette:
 
     async def python(request: Request) -> Response:
         wanted = await _read(request)
-        payloads = await _load("payloads")
-        work = lambda ticket: payloads.python(wanted.state, explorer.own)
+        objects = await _load("_objects")
+        work = lambda ticket: objects.python_lines(wanted.state, explorer.own)
         answer = explorer.desk.answer(f"{wanted.client}/python", work)
         return PlainTextResponse(await _while_there(request, answer))
 

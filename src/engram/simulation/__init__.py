@@ -2,6 +2,7 @@
 
 from engram.simulation._compare import compare as compare
 from engram.simulation._simulate import Interrupted as Interrupted
+from engram.simulation._simulate import segment_size as segment_size
 from engram.simulation._simulate import simulate as simulate
 from engram.simulation._simulate import simulate_arrays as simulate_arrays
 from engram.simulation._space import choose_space as choose_space

@@ -268,14 +268,20 @@ def _flow(system, flow, state, noted: Record, events: bool, about) -> Labelled:
     )
 
 
-def _numbers(problem: Problem) -> int:
-    """How many numbers a state and its scores have, about."""
-    return problem.num_inputs * problem.num_outputs + problem.dim**2
+def _numbers(sizes: tuple[int, int, int]) -> int:
+    """How many numbers a state and its scores have, about, for N, M and d."""
+    N, M, d = sizes
+    return N * M + d**2
 
 
-def _segment_size(problem: Problem, count: int) -> int:
-    """How many records a segment has: a power of two, so that few numbers of records compile anew."""
-    most = max(_ROOM // _numbers(problem), 1)
+def segment_size(sizes: tuple[int, int, int], count: int) -> int:
+    """How many records a segment has: a power of two, so that few numbers of records compile anew.
+
+    Args:
+        sizes: N, M and d of the problem.
+        count: How many steps are recorded in all.
+    """
+    most = max(_ROOM // _numbers(sizes), 1)
     most = min(_POINTS, max(64, 1 << (most.bit_length() - 1)))
     return min(most, 1 << (max(count, 1) - 1).bit_length())
 
@@ -283,13 +289,14 @@ def _segment_size(problem: Problem, count: int) -> int:
 def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> Labelled:
     is_flow = isinstance(dynamics, StochasticGradientFlow)
     carry = _begin(system, dynamics, state, fold)
-    size = _segment_size(about["problem"], len(steps))
+    problem = about["problem"]
+    sizes = (problem.num_inputs, problem.num_outputs, problem.dim)
+    size = segment_size(sizes, len(steps))
     rows: list[Any] = []
     total = dynamics.num_steps
-    if total * _numbers(about["problem"]) > _ROOM:  # a run that somebody may want to end
-        _finish(
-            system, dynamics, carry, fold, noted.start
-        )  # compiles now, so that Ctrl-C is prompt
+    if total * _numbers(sizes) > _ROOM:
+        # A run that somebody may want to end: this compiles now, so that Ctrl-C is prompt.
+        _finish(system, dynamics, carry, fold, noted.start)
     position, limit, measured = 0, 32 * BURST, False
     status = Status.RUNNING
     try:

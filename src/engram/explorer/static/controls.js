@@ -50,7 +50,7 @@ function numberField({ id, label, name = label, path, min, max, step = 'any', sl
 }
 
 export class Controls {
-  // page: { state, edit(parts, { final, key }), load(preset), announce(text) }
+  // page: { state, edit(parts, { final, key }), load(preset), note(text) }
   constructor(page) {
     this.page = page;
     this.fields = [];
@@ -114,10 +114,10 @@ export class Controls {
 
   changeRate() {
     const { state } = this.page, run = state.runs[state.show.focus] ?? state.runs[0], step = this.page.cursor;
-    if (run.method !== 'gd') return this.page.announce('Only plain descent can change its learning rate on the way.');
-    if (step < 1 || step >= state.steps) return this.page.announce('Move the step cursor to where the learning rate shall change.');
+    if (run.method !== 'gd') return this.page.note('Only plain descent can change its learning rate on the way.');
+    if (step < 1 || step >= state.steps) return this.page.note('Move the step cursor to where the learning rate shall change.');
     const changes = (run.changes ?? []).filter((change) => change.step !== step);
-    if (changes.length >= LIMITS.changes) return this.page.announce(`A run changes its learning rate at most ${LIMITS.changes} times.`);
+    if (changes.length >= LIMITS.changes) return this.page.note(`A run changes its learning rate at most ${LIMITS.changes} times.`);
     const before = changes.filter((change) => change.step < step).at(-1)?.rate ?? run.rate;
     run.changes = [...changes, { step, rate: +(before * 2).toPrecision(3) }].sort((a, b) => a.step - b.step);
     this.page.edit(['runs'], { final: true, key: 'change' });

@@ -5,7 +5,7 @@ import { save, toJson, toPng, toSvg } from './exports.js';
 import { RUNS, SHAPES, number, tokenColour } from './looks.js';
 import { Panel } from './pens.js';
 import * as P from './pictures.js';
-import { Server } from './server.js';
+import { Server, isAway } from './server.js';
 import { forServer, fromHash, fromPreset, toHash } from './state.js';
 import { describe, readOut } from './words.js';
 
@@ -18,7 +18,7 @@ const page = {
   presets: [],
   redraws: 0,
   latencies: [], // ms from a change to its drawing
-  edit, load, announce,
+  edit, load, note,
   get cursor() { return now(); },
   isSettled: () => !server.out && server.isIdle && !dirty && !wordsTimer,
 };
@@ -187,8 +187,6 @@ function arrange() {
 
 // --- messages ---
 
-function announce(text) { note(text); }
-
 // Good to know, until the next change.
 function note(text) {
   $('note').hidden = !text;
@@ -347,15 +345,15 @@ function fit() {
 // --- taking things away ---
 
 async function copyText(text, what) {
-  try { await navigator.clipboard.writeText(text); announce(`${what} copied.`); }
-  catch { announce(`${what} could not be copied by the browser; here it is: ${text}`); }
+  try { await navigator.clipboard.writeText(text); note(`${what} copied.`); }
+  catch { note(`${what} could not be copied by the browser; here it is: ${text}`); }
 }
 
 function wireExports() {
   const drawn = () => ({ ...page.data.state, preset: page.state.preset });
   const python = () => server.python(forServer(page.data.state));
   const orSay = (work) => async () => {
-    if (!page.data) return announce('Nothing is drawn yet.');
+    if (!page.data) return note('Nothing is drawn yet.');
     try { return await work(); } catch (error) { return refuse(error.message); }
   };
   $('copy-link').addEventListener('click', () => { history.replaceState(null, '', toHash(page.state)); copyText(location.href, 'Link'); });
@@ -390,7 +388,7 @@ async function begin() {
   });
   for (;;) {
     try { page.presets = await (await fetch('/api/presets')).json(); break; } catch (error) {
-      if (!(error instanceof TypeError || error instanceof SyntaxError)) throw error;
+      if (!isAway(error)) throw error;
       await new Promise((resolve) => { setTimeout(resolve, 1000); });
     }
   }

@@ -4,7 +4,7 @@ const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.t
 const PATIENCE = 150; // ms after which a newer question is sent though an older one is out: the server drops that
 
 // No server, or one that speaks otherwise: both mean that ours is away.
-const isAway = (error) => error instanceof TypeError || error instanceof SyntaxError;
+export const isAway = (error) => error instanceof TypeError || error instanceof SyntaxError;
 
 export function decode(buffer) {
   const size = new DataView(buffer).getUint32(0, true);
@@ -42,7 +42,7 @@ export class Server {
   // Nothing more to send: all is there, or what is missing was refused as it stands.
   get isIdle() { return this.missing.every((part) => this.wanted[part] === this.refused[part]); }
 
-  async send() {
+  send() {
     const parts = this.missing;
     if (this.isIdle || this.isLost) return;
     if (this.out > 0) {
@@ -123,7 +123,7 @@ export class Server {
       if (status.warming.done >= status.warming.total) again = 5000;
     } catch (error) {
       if (!isAway(error)) throw error;
-      if (!this.isLost) { this.isLost = true; this.told.lost(); }
+      this.lose();
     } finally {
       this.isAsking = false;
       this.watching = setTimeout(() => this.watch(), again);
