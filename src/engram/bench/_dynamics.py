@@ -1,23 +1,30 @@
 """Dynamics: two tokens step by step with events, a grid of them, a flow, and the choice of space."""
 
+import dataclasses
 import functools
-import time
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.integrate
+import scipy.special
 
-from engram.bench._harness import Side, Work
+from engram import memory
+from engram.bench._harness import Side, Work, seconds
+from engram.bench._peers import AUTOGRAD, BY_HAND, torch_descent
 from engram.bench._torch import NO_TORCH, load_torch
 from engram.dynamics import GradientDescent, GradientFlow, advance, begin
 from engram.memory import MemorySystem
 from engram.observables import Events
 from engram.particles import MarginSystem, ParticleSystem
-from engram.problem import gaussian, on_sphere, two_tokens
+from engram.problem import Problem, gaussian, on_sphere, two_tokens
 from engram.simulation import choose_space, simulate
 from engram.sweeps import SimulationPlan, make_plan, sweep
+
+NUMPY = "NumPy"
+BATCHED = "PyTorch by hand, all cells in one tensor"
 
 
 @eqx.filter_jit
@@ -34,56 +41,36 @@ def _in_double(call: Any) -> Any:
     return run
 
 
-def _torch_two_tokens(steps: int) -> Side | str:
-    """The loop one would write: autograd on a 2 x 2 matrix."""
-    if (torch := load_torch()) is None:
-        return NO_TORCH
-    problem = two_tokens(0.95, 0.75)
-    E, U, p = map(torch.tensor, (problem.inputs, problem.outputs, problem.probs))
-    targets = torch.tensor(problem.targets, dtype=torch.long)
-
-    def run() -> None:
-        W = torch.zeros(2, 2, dtype=torch.float64, requires_grad=True)
-        for _ in range(steps):
-            scores = E @ W.T @ U.T
-            loss = (p * torch.nn.functional.cross_entropy(scores, targets, reduction="none")).sum()
-            loss.backward()
-            gradient: Any = W.grad
-            with torch.no_grad():
-                W -= 10 * gradient
-                W.grad = None
-
-    return Side(run, steps)
+_SPIKING: Any = (0.95, 0.75)  # correlation and p1 of the loss spike
 
 
-def _two_tokens() -> tuple[Side, Side | str]:
+def _two_tokens(peer: str) -> tuple[Side, Side | str]:
     steps = 1_000_000
+    problem = two_tokens(*_SPIKING)
     with jax.enable_x64(True):
-        system = jax.device_put(MarginSystem(two_tokens(0.95, 0.75)))
+        system = jax.device_put(MarginSystem(problem))
         state = system.start(jnp.zeros((2, 2)))
         events = Events(np.asarray(1.1))
     descent = GradientDescent(10.0, steps)
     run = lambda: _advance(system, descent, state, events, jnp.asarray(steps))
-    return Side(_in_double(run), steps), _torch_two_tokens(500)
+    if peer == NUMPY:
+        return Side(_in_double(run), steps), _numpy_descent(problem, 500)
+    theirs = torch_descent(problem, 10.0, 500, by_hand=peer == BY_HAND)
+    return Side(_in_double(run), steps), theirs
 
 
-@jax.jit
-def _grid(alphas: Any, rates: Any, steps: Any) -> Any:
-    def final(alpha, rate):
-        system = MarginSystem(two_tokens(alpha, 0.75))
-        state = system.start(jnp.zeros((2, 2)))
-        descent = GradientDescent(rate, 1)
-        return advance(system, descent, begin(system, descent, state, None), steps).inner.margins
+def _numpy_descent(problem: Problem, steps: int) -> Side:
+    E, U, p = (np.asarray(x) for x in (problem.inputs, problem.outputs, problem.probs))
+    certain = np.eye(len(U))[np.asarray(problem.targets)]
 
-    return jax.vmap(jax.vmap(final, (None, 0)), (0, None))(alphas, rates)
+    def run() -> None:
+        W = np.zeros((2, 2))
+        for _ in range(steps):
+            q = np.exp(E @ W.T @ U.T)
+            q /= q.sum(1, keepdims=True)
+            W -= 10 * (U.T @ (p[:, None] * (q - certain)).T @ E)
 
-
-def _two_token_grid() -> tuple[Side, Side | str]:
-    side, steps = 100, 1000
-    with jax.enable_x64(True):
-        alphas, rates = jnp.linspace(0.5, 0.99, side), jnp.logspace(-1, 1, side)
-    run = lambda: _grid(alphas, rates, jnp.asarray(steps))
-    return Side(_in_double(run), side * side * steps), _torch_two_tokens(500)
+    return Side(run, steps)
 
 
 _GRID: Any = {
@@ -98,12 +85,36 @@ _GRID: Any = {
 }
 
 
-def _sweep() -> tuple[Side, Side | str]:
+def _sweep(peer: str) -> tuple[Side, Side | str]:
     """A sweep is compiled anew each time: that is in its time, too."""
-    peer = _torch_two_tokens(1000)
-    if isinstance(peer, Side):
-        peer = Side(peer.call, 1)
-    return Side(lambda: sweep(_GRID, threads=1), 100_000), peer
+    run = Side(lambda: sweep(_GRID, threads=1), 100_000)
+    if peer == BATCHED:
+        return run, _torch_batch(10_000, 1000)
+    theirs = torch_descent(two_tokens(*_SPIKING), 1.0, 1000)
+    return run, dataclasses.replace(theirs, units=1) if isinstance(theirs, Side) else theirs
+
+
+def _torch_batch(cells: int, steps: int) -> Side | str:
+    """A grid of two-token descents in one tensor, its gradient by hand, steps in a Python loop."""
+    if (torch := load_torch()) is None:
+        return NO_TORCH
+    alpha, rate = torch.linspace(0.5, 0.99, cells), torch.logspace(-1, 1, cells)[:, None, None]
+    one, other = torch.ones_like(alpha), torch.zeros_like(alpha)
+    E = torch.stack([one, other, alpha, torch.sqrt(1 - alpha**2)], dim=1).reshape(-1, 2, 2).double()
+    U, p = torch.eye(2, dtype=torch.float64), torch.tensor([[0.75], [0.25]], dtype=torch.float64)
+
+    @torch.no_grad()
+    def run() -> None:
+        W = torch.zeros(cells, 2, 2, dtype=torch.float64)
+        reached = torch.full((cells,), -1)
+        for step in range(steps):
+            scores = E @ W.transpose(1, 2)
+            right = (scores.argmax(2) == torch.arange(2)).all(1)
+            reached[right & (reached < 0)] = step
+            residual = p * (torch.softmax(scores, dim=2) - U)
+            W -= rate * (residual.transpose(1, 2) @ E)
+
+    return Side(run, cells)
 
 
 def _compaction() -> tuple[Side, Side | str]:
@@ -122,10 +133,26 @@ def _compaction() -> tuple[Side, Side | str]:
 
 
 def _flow() -> tuple[Side, Side | str]:
+    """The peer stops at the same tolerances, and both say which loss they end at."""
     problem = on_sphere(0, 5, 5, 10)
     flow = GradientFlow(np.array([1e9]))
-    run = lambda: simulate(problem, flow, record=("loss",), events=False)
-    return Side(run), "descent at a stable rate would need 1e9 steps"
+    E, U, p = (np.asarray(x) for x in (problem.inputs, problem.outputs, problem.probs))
+    certain = np.eye(len(U))[np.asarray(problem.targets)]
+
+    def field(_: float, w: np.ndarray) -> np.ndarray:
+        q = scipy.special.softmax(E @ w.reshape(10, 10).T @ U.T, axis=1)
+        return -(U.T @ (p[:, None] * (q - certain)).T @ E).ravel()
+
+    def ours() -> str:
+        found = simulate(problem, flow, record=("loss",), events=False)
+        return f"loss {found.loss.values[-1]:.7g}"
+
+    def theirs() -> str:
+        tolerances: Any = {"rtol": float(flow.rtol), "atol": float(flow.atol)}
+        found = scipy.integrate.solve_ivp(field, (0, 1e9), np.zeros(100), "LSODA", **tolerances)
+        return f"loss {memory.loss(problem, found.y[:, -1].reshape(10, 10)):.7g}"
+
+    return Side(ours), Side(theirs)
 
 
 def _space(N: int, M: int, d: int) -> tuple[Side, Side | str]:
@@ -145,43 +172,46 @@ def _space(N: int, M: int, d: int) -> tuple[Side, Side | str]:
         run = functools.partial(_advance, system, descent, state, None, steps)
         sides[name] = Side(_in_double(run), steps)
         sides[name].call()
-    best = min(sides, key=lambda name: min(_time(sides[name]) for _ in range(3)))
+    best = min(sides, key=lambda name: min(seconds(sides[name].call) for _ in range(3)))
     return sides[choose_space(problem, descent, "auto")], sides[best]
-
-
-def _time(side: Side) -> float:
-    start = time.perf_counter()
-    side.call()
-    return time.perf_counter() - start
 
 
 SHAPES = [(5, 5, 3), (30, 30, 10), (30, 30, 30), (200, 200, 64), (1000, 10, 50), (10, 1000, 50)]
 WORKS = [
-    Work("two-tokens", "descent step of two tokens with events (peer: autograd)", _two_tokens),
-    Work(
-        "two-token-grid",
-        "step of one cell of a 100 x 100 grid of two-token descents (peer: autograd, one cell)",
-        _two_token_grid,
+    *(
+        Work(
+            f"two-tokens{suffix}",
+            "descent step of two tokens; engram's with events",
+            functools.partial(_two_tokens, peer),
+            peer,
+        )
+        for suffix, peer in [("", AUTOGRAD), ("-hand", BY_HAND), ("-numpy", NUMPY)]
     ),
-    Work(
-        "sweep",
-        "cell of Figure 3's grid, 100 x 100 x 10 cells of 1000 steps, compiling included (peer: autograd)",
-        _sweep,
-        repeats=5,
+    *(
+        Work(
+            name,
+            "cell of Figure 3's grid, 100 x 100 x 10 cells of 1000 steps; engram's compiling included",
+            functools.partial(_sweep, peer),
+            peer,
+            repeats=5,
+        )
+        for name, peer in [("sweep", AUTOGRAD), ("sweep-batched", BATCHED)]
     ),
     Work(
         "compaction",
-        "cell of an easy 200 x 200 panel of 1000 steps (peer: engram without dropping decided cells)",
+        "cell of an easy 200 x 200 panel of 1000 steps",
         _compaction,
+        "engram without dropping decided cells",
         repeats=9,
     ),
-    Work("flow", "gradient flow of N = M = 5, d = 10 to t = 1e9", _flow, repeats=9),
+    Work("flow", "gradient flow of N = M = 5, d = 10 to t = 1e9", _flow, "SciPy's LSODA", repeats=9),
     *(
         Work(
             f"auto-{N}-{M}-{d}",
-            f"descent step of N = {N}, M = {M}, d = {d} in the space picked (peer: the faster space)",
+            f"descent step of N = {N}, M = {M}, d = {d} in the space picked",
             functools.partial(_space, N, M, d),
+            "engram in the faster space",
         )
         for N, M, d in SHAPES
     ),
-]
+]  # fmt: skip

@@ -30,6 +30,7 @@ class Work:
         work: What one unit is, for people.
         prepare: Builds both sides when the work is run; the peer may instead be a text that says
             why there is none.
+        against: What the peer is, in a few words.
         dtype: The floats it computes with.
         flops: Arithmetic of the matrix products of one unit.
         exps: Exponentials of one unit.
@@ -40,6 +41,7 @@ class Work:
     name: str
     work: str
     prepare: Callable[[], tuple[Side, Side | str]]
+    against: str = ""
     dtype: str = "float64"
     flops: float = 0.0
     exps: float = 0.0
@@ -49,34 +51,44 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Rates in units per second (larger is better); `spread` is the quartile range over the median."""
+    """Rates in units per second (larger is better); `spread` is the quartile range over the median.
+
+    The first call of each side, with whatever it compiles, is apart: `first` and `peer_first`, in seconds.
+    """
 
     name: str
     work: str
+    against: str
     engram: float
     peer: float | None
     ratio: float | None
     limit_fraction: float | None
     spread: float
     peer_spread: float | None
+    first: float | None
+    peer_first: float | None
     note: str
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """How long one call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def measure(work: Work, limits: Limits, *, repeats: int) -> Measured:
     """Run a work: both sides once to warm up, then in turns."""
     ours, theirs = work.prepare()
     sides = [ours] + ([theirs] if isinstance(theirs, Side) else [])
-    notes = [theirs] if isinstance(theirs, str) else []
-    for side in sides if work.warm_up else []:
-        side.call()
+    notes = [[] for _ in sides]
+    first = [seconds(side.call) for side in sides] if work.warm_up else []
     times = np.empty((min(repeats, work.repeats), len(sides)))
-    said: object = None
     for index in np.ndindex(times.shape):
         start = time.perf_counter()
         said = sides[index[1]].call()
         times[index] = time.perf_counter() - start
-    if isinstance(said, str):
-        notes.insert(0, said)
+        notes[index[1]] = [said] if isinstance(said, str) else []
     units = np.array([side.units for side in sides])
     rates = units / np.median(times, axis=0)
     quartiles = np.quantile(times, [0.25, 0.75], axis=0)
@@ -86,11 +98,20 @@ def measure(work: Work, limits: Limits, *, repeats: int) -> Measured:
     return Measured(
         name=work.name,
         work=work.work,
+        against=work.against if has_peer else "",
         engram=float(rates[0]),
         peer=float(rates[1]) if has_peer else None,
         ratio=float(rates[0] / rates[1]) if has_peer else None,
         limit_fraction=float(best * rates[0]) if best else None,
         spread=float(spreads[0]),
         peer_spread=float(spreads[1]) if has_peer else None,
-        note="; ".join(notes),
+        first=first[0] if first else None,
+        peer_first=first[1] if first and has_peer else None,
+        note="; ".join(
+            [
+                *notes[0],
+                *(f"peer: {said}" for said in sum(notes[1:], [])),
+                *([theirs] if isinstance(theirs, str) else []),
+            ]
+        ),
     )

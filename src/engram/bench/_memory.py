@@ -11,37 +11,20 @@ import numpy as np
 
 from engram import memory
 from engram.bench._harness import Side, Work
+from engram.bench._peers import AUTOGRAD, BY_HAND, torch_step
 from engram.bench._torch import NO_TORCH, load_torch
 from engram.particles import ParticleState, ParticleSystem
-from engram.problem import Problem, gaussian
+from engram.problem import gaussian
 
 
-def _torch_step(problem: Problem, W: np.ndarray) -> Side | str:
-    """One gradient by autograd, as one would write it."""
-    if (torch := load_torch()) is None:
-        return NO_TORCH
-    E, U, p = map(torch.tensor, (problem.inputs, problem.outputs, problem.probs))
-    targets = torch.tensor(problem.targets, dtype=torch.long)
-    weights = torch.tensor(W, requires_grad=True)
-
-    def step():
-        weights.grad = None
-        scores = E @ weights.T @ U.T
-        losses = torch.nn.functional.cross_entropy(scores, targets, reduction="none")
-        (p * losses).sum().backward()
-        return weights.grad
-
-    return Side(step)
-
-
-def _medium(dtype: str) -> tuple[Side, Side | str]:
+def _medium(dtype: str, peer: str) -> tuple[Side, Side | str]:
     N, d = 1000, 256
     problem = gaussian(0, N, N, d).astype(dtype)
     W = (np.random.default_rng(0).standard_normal((d, d)) / np.sqrt(d)).astype(dtype)
     with jax.enable_x64(True):
         on_device, weights = jax.device_put((problem, W))
     step = lambda: jax.block_until_ready(memory.grad(on_device, weights))
-    return Side(step), _torch_step(problem, W)
+    return Side(step), torch_step(problem, W, by_hand=peer == BY_HAND)
 
 
 def _many_dimensions() -> tuple[Side, Side | str]:
@@ -61,52 +44,63 @@ def _many_dimensions() -> tuple[Side, Side | str]:
         with jax.enable_x64(True):
             return jax.block_until_ready(descend(system, ParticleState(zeros, zeros, jnp.ones(()))))
 
-    return Side(run, steps), _torch_step(problem, np.zeros((d, d)))
+    return Side(run, steps), torch_step(problem, np.zeros((d, d)))
 
 
 def _huge(num: int, dim: int) -> tuple[Side, Side | str]:
+    return _process("engram", num, dim), NO_TORCH if load_torch() is None else _process(
+        "torch", num, dim
+    )
+
+
+def _process(side: str, num: int, dim: int) -> Side:
     # In a process of its own, so that the peak of memory is its own.
-    command = [sys.executable, "-m", "engram.bench._huge", str(num), str(dim)]
+    command = [sys.executable, "-m", "engram.bench._huge", side, str(num), str(dim)]
 
     def run() -> str:
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         return f"peak {found['peak'] / 2**30:.2f} GiB, {found['seconds']:.1f} s of it computing"
 
-    return Side(run), f"autograd would hold {2 * 4 * num**2 / 2**30:.0f} GiB of scores"
+    return Side(run)
 
 
-def _step_flops(N: int, M: int, d: int) -> float:
+def step_flops(N: int, M: int, d: int) -> float:
+    """Arithmetic of the matrix products of one gradient."""
     return float(2 * 2 * (N * M * d + min(N, M) * d * d))
 
 
 WORKS = [
     Work(
-        f"memory-{dtype}",
+        f"memory-{dtype}{suffix}",
         f"gradient of N = M = 1000, d = 256, {dtype}",
-        functools.partial(_medium, dtype),
+        functools.partial(_medium, dtype, peer),
+        peer,
         dtype,
-        _step_flops(1000, 1000, 256),
+        step_flops(1000, 1000, 256),
         1000 * 1000,
     )
     for dtype in ("float32", "float64")
+    for suffix, peer in (("", AUTOGRAD), ("-hand", BY_HAND))
 ]
 WORKS += [
     Work(
         "many-dimensions",
-        "descent step of N = M = 64, d = 1024, float64, in particle space",
+        "descent step of N = M = 64, d = 1024, float64; engram's in particle space",
         _many_dimensions,
+        AUTOGRAD,
         "float64",
         2 * 2 * 64**3,
         2 * 64**2,
     ),
     Work(
         "huge-memory",
-        "loss, gradient and error of N = M = 50,000, d = 512, float32, in blocks",
-        functools.partial(_huge, 50_000, 512),
+        "loss, gradient and error of N = M = 20,000, d = 512, float32, from start to end of a process",
+        functools.partial(_huge, 20_000, 512),
+        AUTOGRAD,
         "float32",
-        2 * _step_flops(50_000, 50_000, 512),
-        2 * 50_000**2,
-        repeats=1,
+        2 * step_flops(20_000, 20_000, 512),
+        2 * 20_000**2,
+        repeats=3,
         warm_up=False,
     ),
 ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from engram.bench._harness import Side, Work
+from engram.bench._peers import AUTOGRAD
 from engram.bench._torch import NO_TORCH, load_torch
 from engram.transformer import (
     Config,
@@ -167,6 +168,7 @@ WORKS = [
         f"transformer-{d}",
         f"gradient in all three matrices, d = {d}, T = 256, float32, per sequence",
         functools.partial(_step, d),
+        AUTOGRAD,
         "float32",
         _flops(d),
         _exps(),
@@ -175,11 +177,18 @@ WORKS = [
     for d in (64, 128)
 ]
 WORKS += [
-    Work("sequences", "draw a sequence of 256 of the bigram task", _drawing, repeats=9),
+    Work(
+        "sequences",
+        "draw a sequence of 256 of the bigram task",
+        _drawing,
+        "NumPy, token by token",
+        repeats=9,
+    ),
     Work(
         "transformer-wo2",
         "gradient in W_O^2 alone, d = 64, T = 256, float32, per sequence",
         functools.partial(_alone, 64),
+        AUTOGRAD,
         "float32",
         _alone_flops(64),
         _TYPICAL * 64,

@@ -1,5 +1,6 @@
 """The works that are timed, in the order in which they are listed."""
 
-from engram.bench import _dynamics, _memory, _transformer
+from engram.bench import _cold, _curvature, _dynamics, _memory, _transformer
 
-WORKS = {work.name: work for work in [*_memory.WORKS, *_dynamics.WORKS, *_transformer.WORKS]}
+_MODULES = (_dynamics, _memory, _curvature, _transformer, _cold)
+WORKS = {work.name: work for module in _MODULES for work in module.WORKS}

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from engram import memory
 from engram._checks import InputError, check_count
@@ -64,4 +64,4 @@ def storage_probability(num_tokens: Any, dim: int) -> Any:
     N = np.asarray(num_tokens)
     if N.dtype.kind not in "iu" or (N < 1).any():
         raise InputError(f"`num_tokens` must be whole numbers of at least 1, got {num_tokens!r}.")
-    return binom.cdf(dim - 1, N - 1, 0.5)
+    return bdtr(np.minimum(dim - 1, N - 1), N - 1, 0.5)  # a binomial's distribution function

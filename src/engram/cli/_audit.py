@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from engram.cli._pictures import check_file, check_picture, write_picture
+
 _COLOURS = {
     "HOLDS": "green",
     "HOLDS-UNDER-CONDITIONS": "yellow",
@@ -24,7 +26,6 @@ def audit(
     names: list[str], *, as_json: bool, plot: Path | None, page: Path | None, seed: int
 ) -> None:
     from engram._checks import InputError
-    from engram._files import check_folder
     from engram._progress import was_interrupted
     from engram.audits import audit_each, select
 
@@ -33,16 +34,10 @@ def audit(
         raise InputError(
             f"--plot draws one claim, got {len(claims)}. Name one, as in `engram audit C15`."
         )
-    for name, path in (("--plot", plot), ("--errata", page)):
-        if path is not None and path.is_dir():
-            raise InputError(f"{name} must be a file, got the folder {path}. Name a file in it.")
-    if plot is not None and plot.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InputError(f"--plot must end in .png, .pdf or .svg, got {plot}. Choose one of those.")
+    check_picture("--plot", plot)
     if page is not None and names:
         raise InputError("--errata is written from all claims. Leave out CLAIM.")
-    for name, path in (("--plot", plot), ("--errata", page)):
-        if path is not None:
-            check_folder(name, path.parent)
+    check_file("--errata", page, (".md",))
     began, found = time.perf_counter(), []
     try:
         for finding in audit_each(claims, seed=seed):
@@ -173,7 +168,6 @@ def _say(console: Console, title: str, text: str) -> None:
 def _draw(finding, path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from engram._files import written_whole
     from engram.audits import curves_of, draw
 
     curves = curves_of(finding)
@@ -182,9 +176,7 @@ def _draw(finding, path: Path) -> None:
         return
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     draw(figure.subplots(), curves)
-    with written_whole(path) as partial:
-        figure.savefig(partial, dpi=150, format=path.suffix[1:].lower())
-    print(f"written: {path}", file=sys.stderr)
+    write_picture(figure, path, sys.stderr)
 
 
 def _write_errata(found: list, page: Path) -> None:

@@ -1,28 +1,69 @@
-"""`engram bench`: measure, then a table or JSON."""
+"""`engram bench`: measure, then a table, JSON or a picture."""
 
 import dataclasses
+import datetime
 import json
+import platform
 import sys
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from engram._checks import InputError
+from engram.cli._pictures import check_picture, write_picture
 
-def bench(names: list[str], *, as_json: bool, threads: int, repeats: int, only_list: bool) -> None:
+
+def bench(
+    names: list[str],
+    *,
+    as_json: bool,
+    threads: int,
+    repeats: int,
+    only_list: bool,
+    growth: bool,
+    plot: Path | None,
+) -> None:
+    check_picture("--plot", plot)
+    if growth and names:
+        raise InputError(
+            "--growth times works of its own, got NAME as well. Leave one of them out."
+        )
     # Before JAX and PyTorch are imported, for they size their thread pools then.
     from engram.bench._threads import pin_threads
 
     cores = pin_threads(threads)
-    from engram._checks import InputError
-    from engram.bench import WORKS, Limits, measure
     from engram.transformer import use_devices
 
     use_devices(cores)
-
     if only_list:
-        for work in WORKS.values():
-            print(f"{work.name:20} {work.work}")
+        _list()
         return
+    rows: list[Any] = _growth() if growth else _ratios(names, repeats)
+    if as_json:
+        json.dump([dataclasses.asdict(row) for row in rows], sys.stdout, indent=2)
+        print()
+    elif growth:
+        _show_growth(rows, cores)
+    else:
+        _show_ratios(rows, cores)
+    if plot is not None:
+        _draw(rows, growth, cores, plot)
+
+
+def _list() -> None:
+    from engram.bench import WORKS
+
+    for work in WORKS.values():
+        print(
+            f"{work.name:22} {work.work}" + (f" (against {work.against})" if work.against else "")
+        )
+
+
+def _ratios(names: list[str], repeats: int) -> list[Any]:
+    from engram.bench import WORKS, Limits, measure
+
     chosen = {
         name: [work for work in WORKS if work == name or work.startswith(f"{name}-")]
         for name in names
@@ -33,21 +74,32 @@ def bench(names: list[str], *, as_json: bool, threads: int, repeats: int, only_l
             f"NAME must be one of {', '.join(WORKS)}, got {', '.join(unknown)}. "
             "`engram bench --list` says what each is."
         )
-    limits, found = Limits(), []
-    progress = Console(stderr=True)
-    for name in dict.fromkeys(work for works in chosen.values() for work in works) or WORKS:
+    wanted = list(dict.fromkeys(work for works in chosen.values() for work in works) or WORKS)
+    limits, progress, found = Limits(), Console(stderr=True), []
+    for index, name in enumerate(wanted):
         # A line, not a spinner: a spinner would take turns on the cores that are being timed.
-        progress.print(f"[dim]timing {name}: {WORKS[name].work}[/dim]")
+        progress.print(f"[dim]{index + 1} of {len(wanted)}, {name}: {WORKS[name].work}[/dim]")
         found.append(measure(WORKS[name], limits, repeats=repeats))
-    if as_json:
-        json.dump([dataclasses.asdict(row) for row in found], sys.stdout, indent=2)
-        print()
-        return
-    table = Table(title=f"units per second on {cores} core{'s' if cores > 1 else ''} (median)")
+    return found
+
+
+def _growth() -> list[Any]:
+    from engram.bench import measure_growth
+
+    progress = Console(stderr=True)
+    return measure_growth(lambda text: progress.print(f"[dim]{text}[/dim]"))
+
+
+def _cores(cores: int) -> str:
+    return f"{cores} core{'s' if cores > 1 else ''}"
+
+
+def _show_ratios(rows: list[Any], cores: int) -> None:
+    table = Table(title=f"units per second on {_cores(cores)} (median)")
     table.add_column("name", no_wrap=True)
     for column in ("engram", "peer", "ratio", "of limit"):
         table.add_column(column, justify="right", no_wrap=True)
-    for row in found:
+    for row in rows:
         table.add_row(
             row.name,
             f"{row.engram:,.4g} ±{row.spread / 2:.0%}",
@@ -57,7 +109,29 @@ def bench(names: list[str], *, as_json: bool, threads: int, repeats: int, only_l
         )
     console = Console()
     console.print(table)
-    for row in found:
+    for row in rows:
+        against = f" Against {row.against}." if row.against else ""
+        notes = f" {row.note}." if row.note else ""
+        console.print(f"[bold]{row.name}[/bold]: {row.work}.{against}{notes}")
+
+
+def _show_growth(rows: list[Any], cores: int) -> None:
+    console = Console()
+    for row in rows:
+        table = Table(title=f"{row.name} ({row.fixed}), {_cores(cores)}")
+        table.add_column(row.size, justify="right")
+        table.add_column("milliseconds", justify="right")
+        for size, seconds in zip(row.sizes, row.seconds, strict=True):
+            table.add_row(f"{size:,}", f"{1e3 * seconds:,.4g}")
+        console.print(table)
         console.print(
-            f"[bold]{row.name}[/bold]: {row.work}" + (f" ({row.note})" if row.note else "")
+            f"time grows like {row.size}^{row.exponent:.2f} (±{row.error:.2f}); "
+            f"operations over the same sizes like {row.size}^{row.counted:.2f}"
         )
+
+
+def _draw(rows: list[Any], growth: bool, cores: int, plot: Path) -> None:
+    from engram.bench import draw_growth, draw_ratios
+
+    title = f"{_cores(cores)}, {platform.machine()}, {datetime.date.today()}"
+    write_picture((draw_growth if growth else draw_ratios)(rows, title), plot, sys.stderr)

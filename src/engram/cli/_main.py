@@ -283,16 +283,26 @@ def bench(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     threads: Annotated[int, typer.Option(min=1, help="Cores for both sides.")] = 1,
     repeats: Annotated[int, typer.Option(min=1, help="Timed rounds, interleaved.")] = 31,
+    growth: Annotated[bool, typer.Option("--growth", help="How cost grows with N, M, d and grid cells, with fitted exponents.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw what was measured, FILE.png, .pdf or .svg.")] = None,
     list_works: Annotated[bool, typer.Option("--list", help="List the works and stop.")] = False,
-) -> None:
+) -> None:  # fmt: skip
     """Time engram and a plain PyTorch loop on the same work, side by side, as ratios.
 
-    Both sides run in this process on the same cores, warm, in turns; rates are medians. PyTorch is
-    optional: `pip install 'engram[bench]'`.
+    Both sides run in this process on the same cores, warm, in turns; rates are medians with their spread (half the
+    quartile range). All works take about five minutes. PyTorch is optional: `make bench` installs it.
     """
     from engram.cli import _bench
 
-    _bench.bench(works or [], as_json=json, threads=threads, repeats=repeats, only_list=list_works)
+    _bench.bench(
+        works or [],
+        as_json=json,
+        threads=threads,
+        repeats=repeats,
+        only_list=list_works,
+        growth=growth,
+        plot=plot,
+    )
 
 
 def run() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from rich.console import Console
 
 from engram._checks import InputError
-from engram._files import check_folder, written_whole
+from engram._files import written_whole
 from engram._progress import progress_bar, was_interrupted
+from engram.cli._pictures import check_file, check_picture, write_picture
 
 
 def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, plot: Path | None):
@@ -175,16 +176,8 @@ def _is_same(path: Path, old: Any, new: Any) -> bool:
 
 
 def _check_targets(out: Path | None, plot: Path | None) -> None:
-    for name, path, endings in (
-        ("--out", out, (".nc",)),
-        ("--plot", plot, (".png", ".pdf", ".svg")),
-    ):
-        if path is not None:
-            if path.suffix not in endings:
-                raise InputError(
-                    f"`{name}` must end in {' or '.join(endings)}, got {path}. Rename it."
-                )
-            check_folder(name, path.parent)
+    check_file("--out", out, (".nc",))
+    check_picture("--plot", plot)
 
 
 def _report(run: Any) -> None:
@@ -239,15 +232,9 @@ def _write(data: Any, out: Path) -> None:
 
 
 def _draw(run: Any, problem: Any, spec: Any, plot: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("agg")
     from engram.figures.run_picture import draw_run
 
     settings = json.loads(spec.dynamics.model_dump_json(exclude_defaults=True))
     text = ", ".join(f"{key} = {value}" for key, value in settings.items() if key != "kind")
     title = f"{spec.dynamics.kind} on {spec.problem.family}" + (f": {text}" if text else "")
-    figure = draw_run(run, problem, title)
-    with written_whole(plot) as path:
-        figure.savefig(path, dpi=200)
-    Console().print(f"written: {plot}", soft_wrap=True)
+    write_picture(draw_run(run, problem, title), plot)

@@ -6,6 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
+from engram.cli._pictures import check_picture, write_picture
+
 
 def sweep(
     spec: Path, out: Path, *, workers: int | None, scheduler: str | None, threads: int | None
@@ -60,20 +62,13 @@ def plot(
     theory: list[str],
     out: Path | None,
 ) -> None:
-    from engram._checks import InputError
-    from engram._files import check_folder, written_whole
-
     out = out or Path(source.with_suffix(".png").name)
-    if out.suffix not in (".png", ".pdf", ".svg"):
-        raise InputError(f"`--out` must end in .png or .pdf or .svg, got {out}. Rename it.")
-    check_folder("--out", out.parent)
+    check_picture("--out", out)
     figure, said = _picture(source, x, y, value, _fixed(at), tuple(theory))
-    with written_whole(out) as partial:
-        figure.savefig(partial, dpi=200)
     console = Console()
     for line in said:
         console.print(line, highlight=False, soft_wrap=True)
-    console.print(f"written: {out}", highlight=False, soft_wrap=True)
+    write_picture(figure, out)
 
 
 def _fixed(at: list[str]) -> dict[str, float]:

@@ -7,6 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
+from engram.cli._pictures import check_picture, write_picture
+
 
 def train(
     spec: Path | None,
@@ -20,15 +22,13 @@ def train(
     checkpoint_seconds: float,
     plot: Path | None,
 ) -> None:
-    from engram._checks import InputError
     from engram._files import check_folder
     from engram._progress import progress_bar, was_interrupted
     from engram.specs import read_toml, read_training
     from engram.transformer import train as run
     from engram.transformer import use_devices
 
-    if plot is not None and plot.suffix not in (".png", ".pdf", ".svg"):
-        raise InputError(f"`--plot` must end in .png or .pdf or .svg, got {plot}. Rename it.")
+    check_picture("--plot", plot)
     tables = {} if spec is None else read_toml(spec)
     for name, values in given.items():
         table = tables.setdefault(name, {})
@@ -152,14 +152,9 @@ def _held_out(config: Any, made: Any) -> str:
 
 
 def _draw(log: Any, path: Path) -> None:
-    from engram._files import check_folder, written_whole
     from engram.figures.training_picture import draw_training
 
-    check_folder("--plot", path.parent)
-    figure = draw_training(log)
-    with written_whole(path) as partial:
-        figure.savefig(partial, dpi=200)
-    Console().print(f"written: {path}", highlight=False, soft_wrap=True)
+    write_picture(draw_training(log), path)
 
 
 def read_rates(text: str | None) -> float | list[float] | None:

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -101,6 +100,8 @@ def _solve(
     kind: str,
     max_steps: int,
 ) -> Trajectory:
+    import diffrax  # half a second that only flows need
+
     def velocity(s, x, _):
         return jax.tree.map(lambda g: -rate(s) * g, system.grad(x))
 

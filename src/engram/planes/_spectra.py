@@ -22,6 +22,11 @@ class Recall(NamedTuple):
 
 def recall(m: np.ndarray) -> Recall:
     """From margins against the wrong classes, (G, N, M - 1), without overflow."""
+    if m.shape[-1] == 1:  # two classes: no sums over one term, which are slow
+        less = np.exp(-np.abs(m))
+        losses = (np.log1p(less) + np.maximum(-m, 0.0))[..., 0]
+        small, great = less / (1 + less), 1 / (1 + less)
+        return Recall(losses, np.where(m > 0, small, great), np.where(m > 0, great, small))
     top = np.maximum(-m.min(-1, keepdims=True), 0.0)
     mass = np.exp(-m - top)
     total = np.exp(-top) + mass.sum(-1, keepdims=True)
@@ -65,16 +70,9 @@ def eigenvalues(problem: Problem, found: Recall) -> np.ndarray:
     the mass, and the square of the mean takes no digits from the mean of the squares.
     """
     B, A = (np.asarray(basis) for basis in memory.update_bases(problem))
-    wrong = is_wrong(problem)
-    N, G = len(wrong), len(found.wrong)
-    order = np.argsort(~wrong, axis=1, kind="stable")  # the wrong classes as in q, then the target
-    U = (problem.outputs @ B)[order]  # (N, M, r)
-    Q = np.concatenate([found.wrong, found.right], axis=-1)  # (G, N, M)
-    likeliest = U[np.arange(N), Q.argmax(-1)]  # (G, N, r)
-    D = U - likeliest[:, :, None, :]
-    mean = np.einsum("gxk,gxki->gxi", Q, D)
+    N, G = found.wrong.shape[1], len(found.wrong)
     spread = (
-        np.einsum("gxki,gxkj->gxij", Q[..., None] * D, D) - mean[..., :, None] * mean[..., None, :]
+        _two_spread(problem, B, found) if found.wrong.shape[2] == 1 else _spread(problem, B, found)
     )
     E = problem.inputs @ A
     weighted = np.asarray(problem.probs)[:, None, None] * E[:, :, None] * E[:, None, :]  # (N, s, s)
@@ -82,6 +80,25 @@ def eigenvalues(problem: Problem, found: Recall) -> np.ndarray:
     H = spread.reshape(G, N, r * r).transpose(0, 2, 1) @ weighted.reshape(N, s * s)
     H = H.reshape(G, r, r, s, s).transpose(0, 1, 3, 2, 4).reshape(G, r * s, r * s)
     return np.linalg.eigvalsh(H)[:, ::-1]
+
+
+def _spread(problem: Problem, B: np.ndarray, found: Recall) -> np.ndarray:
+    """The covariance of outputs under the recall probabilities, token by token, (G, N, r, r)."""
+    wrong = is_wrong(problem)
+    order = np.argsort(~wrong, axis=1, kind="stable")  # the wrong classes as in q, then the target
+    U = (problem.outputs @ B)[order]  # (N, M, r)
+    Q = np.concatenate([found.wrong, found.right], axis=-1)  # (G, N, M)
+    likeliest = U[np.arange(len(wrong)), Q.argmax(-1)]  # (G, N, r)
+    D = U - likeliest[:, :, None, :]
+    mean = np.einsum("gxk,gxki->gxi", Q, D)
+    square = np.einsum("gxki,gxkj->gxij", Q[..., None] * D, D)
+    return square - mean[..., :, None] * mean[..., None, :]
+
+
+def _two_spread(problem: Problem, B: np.ndarray, found: Recall) -> np.ndarray:
+    """The same for two classes: q (1 - q) along the one difference."""
+    u = (problem.outputs[0] - problem.outputs[1]) @ B
+    return (found.wrong * found.right)[..., None] * (u[:, None] * u)
 
 
 def largest(values: np.ndarray) -> np.ndarray:

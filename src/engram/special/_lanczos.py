@@ -11,8 +11,9 @@ from engram._precision import in_input_precision
 from engram._types import Array
 
 Operator = Callable[[Array], Array]
-_BASIS = 48  # vectors kept between restarts
-_ROUNDS = 40
+_BASIS = 24  # vectors in the basis
+_KEPT = 6  # Ritz vectors that start the next round
+_ROUNDS = 100
 
 
 class EigenPair(NamedTuple):
@@ -27,14 +28,14 @@ class EigenPair(NamedTuple):
 def largest_eigenpairs(
     operator: Operator, start: Float[Array, "..."], num: int = 1, *, tolerance: float | None = None
 ) -> EigenPair:
-    r"""The largest eigenvalues of a symmetric operator, by restarted Lanczos iteration.
+    r"""The largest eigenvalues of a symmetric operator, by thick-restarted Lanczos iteration.
 
     They come in falling order, repeated ones as often as they occur: each is sought orthogonal to
     those before, since a Krylov space alone would show a repeated eigenvalue once. The basis never
-    exceeds the dimension, is reorthogonalised twice at each step, and ends when the Krylov space
-    does; then the Ritz vector starts the next round, until the residual is below `tolerance` times
-    the operator's size or 40 rounds are spent. The residual is measured, so that a value which has
-    not converged shows it.
+    exceeds the dimension, is reorthogonalised at each step, and ends when the Krylov space does;
+    when it is full, its best Ritz vectors start the next round, until the residual is below
+    `tolerance` times the operator's size or 100 rounds are spent. The residual is measured, so that
+    a value which has not converged shows it.
 
     Args:
         operator: Maps arrays of the shape of `start` to arrays of that shape; linear, symmetric.
@@ -45,6 +46,7 @@ def largest_eigenpairs(
     """
     shape, dtype, n = start.shape, start.dtype, start.size
     m = min(_BASIS, n)
+    kept = max(1, min(_KEPT, m // 2))
     eps = float(jnp.finfo(dtype).eps)
     tol = eps ** (2 / 3) if tolerance is None else tolerance
     # In units of its own size, so that squares of tiny (or huge) entries neither vanish nor overflow.
@@ -52,53 +54,67 @@ def largest_eigenpairs(
     scale = jnp.where(unit_size > 0, unit_size, 1.0)
     apply = lambda v: operator(v.reshape(shape)).reshape(n) / scale
 
-    def clear(v, *bases):
-        # Twice is enough: one pass leaves rounding errors along the basis, the second removes them.
-        for Q in (*bases, *bases):
-            v = v - Q.T @ (Q @ v)
-        return v
+    clear = lambda v, Q: v - (Q @ v) @ Q
 
     def unit(v):
         norm = jnp.linalg.norm(v)
         return jnp.where(norm > 0, v / jnp.where(norm > 0, norm, 1.0), v), norm
 
-    def extend(found, carry, j):
-        Q, v, alive, size = carry
-        Q = Q.at[j].set(v)
+    def extend(found, j, carry):
+        Q, T, v, b, alive, size, count = carry
         Av = apply(v)
-        rest = clear(Av, Q, found)
+        a = v @ Av
+        # The three-term recurrence, then one pass over the basis for the rounding errors it leaves. (In the
+        # first step after a restart that pass also takes off what couples to the vectors kept.)
+        rest = Av - a * v - b * Q[j - 1]
+        Q = Q.at[j].set(v)
+        rest = clear(clear(rest, Q), found)
         size = jnp.maximum(size, jnp.linalg.norm(Av))
         b = jnp.linalg.norm(rest)
         goes_on = alive & (b > 8 * n * eps * size)  # else what is left is rounding: the space ended
+        b = jnp.where(goes_on, b, 0.0)
+        T = T.at[j, j].set(a).at[j, j + 1].set(b).at[j + 1, j].set(b)  # beyond the edge: dropped
         v = jnp.where(goes_on, rest / jnp.where(b > 0, b, 1.0), 0.0)
-        return (Q, v, goes_on, size), (Q[j] @ Av, jnp.where(goes_on, b, 0.0), alive)
+        return Q, T, v, b, goes_on, size, count + alive
 
     def improve(found, carry):
-        v, _, _, size, rounds, _ = carry
-        v, norm = unit(clear(v, found))
-        first = (jnp.zeros((m, n), dtype), v, norm > 0, size)
-        (Q, _, _, size), (a, b, made) = jax.lax.scan(
-            lambda carry, j: extend(found, carry, j), first, jnp.arange(m)
+        _, _, (Q, T, v, alive, size), begin, rounds = carry
+        first = (Q, T, v, jnp.zeros((), dtype), alive, size, begin)
+        Q, T, v, b, alive, size, count = jax.lax.fori_loop(
+            begin, m, lambda j, carry: extend(found, j, carry), first
         )
         # Vectors that were never made must not win: put them below every other value.
-        a = jnp.where(made, a, -2 * (jnp.abs(a).sum() + b.sum()) - 1)
-        T = jnp.diag(a) + jnp.diag(b[:-1], 1) + jnp.diag(b[:-1], -1)
-        v, _ = unit(clear(Q.T @ jnp.linalg.eigh(T)[1][:, -1], found))
-        Av = apply(v)
-        value = v @ Av
-        residual = jnp.linalg.norm(Av - value * v)
-        return v, value, residual, size, rounds + 1, residual > tol * size
+        never = jnp.arange(m) >= count
+        T = T - jnp.diag(jnp.where(never, 2 * jnp.abs(T).sum() + 1, 0.0))
+        values, S = jnp.linalg.eigh(T)
+        best = S[:, -kept:].T @ Q
+        top, _ = unit(clear(best[-1], found))
+        Atop = apply(top)
+        value = top @ Atop
+        residual = jnp.linalg.norm(Atop - value * top)
+        # The vectors kept are coupled to the next one only, by what each lacks to be an eigenvector.
+        Q = jnp.zeros_like(Q).at[:kept].set(best)
+        lacks = b * S[-1, -kept:]
+        T = jnp.diag(jnp.zeros(m, dtype).at[:kept].set(values[-kept:]))
+        T = T.at[:kept, kept].set(lacks).at[kept, :kept].set(lacks)
+        state = (Q, T, v, alive, size)
+        goes_on = alive & (residual > tol * size)
+        return EigenPair(value, top, residual), goes_on, state, jnp.asarray(kept), rounds + 1
 
     def find(found, index):
         zero = jnp.zeros((), dtype)
         # A new start each time: the old one may be spent on the vectors already found.
         v = jnp.roll(start.reshape(n), index)
-        carry = jax.lax.while_loop(
-            lambda carry: carry[-1] & (carry[-2] < _ROUNDS),
+        v, norm = unit(clear(clear(v, found), found))
+        state = (jnp.zeros((m, n), dtype), jnp.zeros((m, m), dtype), v, norm > 0, zero)
+        nothing = EigenPair(zero, jnp.zeros_like(v), zero)
+        none = jnp.zeros((), int)
+        pair, *_ = jax.lax.while_loop(
+            lambda carry: carry[1] & (carry[4] < _ROUNDS),
             lambda carry: improve(found, carry),
-            (v, zero, zero, zero, jnp.zeros((), int), jnp.array(True)),
+            (nothing, jnp.array(True), state, none, none),
         )
-        v, value, residual = carry[:3]
+        value, v, residual = pair
         return found.at[index].set(v), EigenPair(scale * value, v.reshape(shape), scale * residual)
 
     return jax.lax.scan(find, jnp.zeros((num, n), dtype), jnp.arange(num))[1]
