@@ -44,15 +44,15 @@ def _in_double(call: Any) -> Any:
 _SPIKING: Any = (0.95, 0.75)  # correlation and p1 of the loss spike
 
 
-def _two_tokens(peer: str) -> tuple[Side, Side | str]:
+def _two_tokens(peer: str, *, events: bool) -> tuple[Side, Side | str]:
     steps = 1_000_000
     problem = two_tokens(*_SPIKING)
     with jax.enable_x64(True):
         system = jax.device_put(MarginSystem(problem))
         state = system.start(jnp.zeros((2, 2)))
-        events = Events(np.asarray(1.1))
+        fold = Events() if events else None
     descent = GradientDescent(10.0, steps)
-    run = lambda: _advance(system, descent, state, events, jnp.asarray(steps))
+    run = lambda: _advance(system, descent, state, fold, jnp.asarray(steps))
     if peer == NUMPY:
         return Side(_in_double(run), steps), _numpy_descent(problem, 500)
     theirs = torch_descent(problem, 10.0, 500, by_hand=peer == BY_HAND)
@@ -181,11 +181,11 @@ WORKS = [
     *(
         Work(
             f"two-tokens{suffix}",
-            "descent step of two tokens; engram's with events",
-            functools.partial(_two_tokens, peer),
+            f"descent step of two tokens{' (engram also finds events)' if suffix == '-events' else ''}",
+            functools.partial(_two_tokens, peer, events=suffix == "-events"),
             peer,
         )
-        for suffix, peer in [("", AUTOGRAD), ("-hand", BY_HAND), ("-numpy", NUMPY)]
+        for suffix, peer in [("", AUTOGRAD), ("-hand", BY_HAND), ("-numpy", NUMPY), ("-events", AUTOGRAD)]
     ),
     *(
         Work(

@@ -1,10 +1,11 @@
 """The Hessian: dense, as products with a direction, and its largest eigenvalues."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from engram._checks import InputError, check_count
 from engram._precision import in_input_precision
@@ -30,33 +31,42 @@ class Eigenpairs(NamedTuple):
     residuals: Float[Array, " k"]
 
 
-def _push(w: Scores, dw: Scores) -> Scores:
+def _recall(w: Scores) -> tuple[Scores, Int[Array, "N 1"]]:
+    return jax.nn.softmax(w, axis=1), jnp.argmax(w, axis=1)[:, None]
+
+
+def _push(q: Scores, likeliest: Int[Array, "N 1"], dw: Scores) -> Scores:
     r"""$(\mathrm{diag}(q) - q q^\top)\, dw$ for each row, without cancellation as q saturates."""
-    q = jax.nn.softmax(w, axis=1)
     # Measured from the likeliest class, the change of a learnt row is a sum of small terms only.
-    dw = dw - jnp.take_along_axis(dw, jnp.argmax(w, axis=1)[:, None], axis=1)
+    dw = dw - jnp.take_along_axis(dw, likeliest, axis=1)
     return q * (dw - (q * dw).sum(axis=1, keepdims=True))
 
 
-def _hvp(
-    problem: Problem, W: Weights, V: Weights, layer_norm: bool, block_size: int | None
-) -> Weights:
+def _hessian_at(
+    problem: Problem, W: Weights, layer_norm: bool, block_size: int | None
+) -> Callable[[Weights], Weights]:
+    """The Hessian at W as an operator; what does not depend on the direction is computed once."""
     E, U, p = map(jnp.asarray, (problem.inputs, problem.outputs, problem.probs))
     if layer_norm:
         law = jnp.asarray(problem.law)
         g = lambda W: grad_given_law(problem, W, law, layer_norm, block_size)
-        return jax.jvp(g, (W,), (V,))[1]
+        return lambda V: jax.jvp(g, (W,), (V,))[1]
     left, right = readout(problem, W, layer_norm)
-    d_left, d_right = readout(problem, V, layer_norm)
     block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
-    rows = (left, d_left, p, E)
+    here = _recall(left @ right.T) if block >= problem.num_inputs else None
 
-    def weighted(r):
-        return r[2][:, None] * _push(r[0] @ right.T, r[1] @ d_right.T)
+    def product(V: Weights) -> Weights:
+        d_left, d_right = readout(problem, V, layer_norm)
+        rows = (left, d_left, p, E)
 
-    if outputs_first(problem):
-        return U.T @ sum_blocks(lambda r: transposed_dot(weighted(r), r[3]), rows, block)
-    return transposed_dot(map_blocks(lambda r: weighted(r) @ U, rows, block), E)
+        def weighted(r):
+            return r[2][:, None] * _push(*(here or _recall(r[0] @ right.T)), r[1] @ d_right.T)
+
+        if outputs_first(problem):
+            return U.T @ sum_blocks(lambda r: transposed_dot(weighted(r), r[3]), rows, block)
+        return transposed_dot(map_blocks(lambda r: weighted(r) @ U, rows, block), E)
+
+    return product
 
 
 @entry("layer_norm", "block_size")
@@ -72,7 +82,7 @@ def hvp(
 
     Paper: eq:hess, contracted with V.
     """
-    return _hvp(problem, W, V, layer_norm, block_size)
+    return _hessian_at(problem, W, layer_norm, block_size)(V)
 
 
 @entry("layer_norm")
@@ -98,8 +108,7 @@ def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[
 @entry("num", "layer_norm")
 def _top_eigenpairs(problem: Problem, W: Weights, *, num: int, layer_norm: bool) -> Eigenpairs:
     start = jax.random.normal(jax.random.key(0), W.shape, W.dtype)
-    operator = lambda V: _hvp(problem, W, V, layer_norm, None)
-    pairs = largest_eigenpairs(operator, start, num)
+    pairs = largest_eigenpairs(_hessian_at(problem, W, layer_norm, None), start, num)
     return Eigenpairs(pairs.value, pairs.vector, pairs.residual)
 
 
