@@ -1,6 +1,7 @@
 """A progress bar with an ETA for long work; silent when work is short or nobody watches."""
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -14,14 +15,22 @@ _asked_to_stop = threading.Event()
 def heed_interrupts() -> None:
     """Make sure that Ctrl-C is heard: an exception within a callback of JAX or of the collector is lost.
 
-    The signal raises `KeyboardInterrupt` as ever, and is remembered; the next `tell` raises it again.
+    The signal raises `KeyboardInterrupt` as ever, and is remembered; the next `tell` raises it again. Where
+    the exception was lost, the signal comes again shortly after.
     """
 
     def handle(number: int, frame: object) -> None:
         _asked_to_stop.set()
         signal.default_int_handler(number, frame)  # pyright: ignore[reportArgumentType]
 
+    def lost(found: "sys.UnraisableHookArgs") -> None:
+        if issubclass(found.exc_type, KeyboardInterrupt):
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            sys.__unraisablehook__(found)
+
     _asked_to_stop.clear()
+    sys.unraisablehook = lost
     signal.signal(signal.SIGINT, handle)
     # A polite kill unwinds too, so that no temporary file is left.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

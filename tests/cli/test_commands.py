@@ -26,7 +26,7 @@ def test_version_and_help():
 def test_help_loads_nothing_heavy():
     code = (
         "import sys; sys.argv = ['engram', '--help']\n"
-        "from engram.cli import main\n"
+        "from engram.cli._main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = {'jax', 'numpy', 'xarray', 'matplotlib', 'scipy'} & set(sys.modules)\n"

@@ -56,6 +56,14 @@ def test_the_page_is_whole_and_asks_for_nothing(run):
         assert f"{row.ours:.10g}" in page
 
 
+def test_what_is_no_number_and_has_no_reference_is_said(run):
+    made = run.made[0]
+    row = dataclasses.replace(made.comparisons[0], ours=float("nan"), reference=None)
+    broken = dataclasses.replace(run, made=[dataclasses.replace(made, comparisons=[row])])
+    assert broken.faults == [f"fig1: {row.quantity}: ours is not a number (nan)"]
+    assert "0 of 0" in render(broken)
+
+
 def test_what_is_out_of_tolerance_is_said(run):
     made = run.made[0]
     wrong = dataclasses.replace(made.comparisons[0], ours=made.comparisons[0].ours + 1)

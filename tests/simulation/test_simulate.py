@@ -460,3 +460,15 @@ def test_arrays_are_those_of_the_dataset():
     assert set(arrays) == set(run.variables)
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, run[name].values)
+
+
+def test_a_flow_heeds_the_spike_factor_and_counts_its_end_in_time():
+    problem = engram.two_tokens(0.95, 0.75)
+    times = np.linspace(0.0, 3.0, 31)
+    flow = engram.StochasticGradientFlow(times, learning_rate=1.0, batch_size=1, time_step=0.1)
+    noisy = engram.simulate(problem, flow, key=0, record=("loss",))
+    assert noisy.attrs["stopped_at"] == pytest.approx(3.0)
+    # Uphill from a recorded minimum there is none, so any loss is a spike of factor zero.
+    smooth = engram.GradientFlow(times)
+    assert int(engram.simulate(problem, smooth).num_spikes) == 0
+    assert int(engram.simulate(problem, smooth, spike_factor=0.5).num_spikes) == 1

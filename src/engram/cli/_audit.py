@@ -50,9 +50,7 @@ def audit(
         print(f"interrupted; for the rest run: engram audit {rest}", file=sys.stderr)
         sys.exit(130)
     if as_json:
-        json.dump(
-            [finding.as_dict() for finding in found], sys.stdout, indent=2, ensure_ascii=False
-        )
+        json.dump([finding.as_dict() for finding in found], sys.stdout, indent=2)
         print()
     elif len(found) == 1:
         _print_one(found[0])

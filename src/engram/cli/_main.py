@@ -160,7 +160,7 @@ def audit(
 def sweep(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A simulation, the axes that vary, and what to measure.")],
     out: Annotated[Path, typer.Option(help="The store, STORE.zarr; if it is there, what is missing is computed.")],
-    workers: Annotated[int | None, typer.Option(min=1, help="Local processes (needs engram[cluster]).")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Local processes (needs engram\\[cluster]).")] = None,
     scheduler: Annotated[str | None, typer.Option(help="A dask scheduler, tcp://host:port.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of this process; default one per core.")] = None,
 ) -> None:  # fmt: skip
@@ -305,26 +305,6 @@ def bench(
     )
 
 
-def run() -> None:
-    """The command itself: `main`, with Ctrl-C heard wherever it comes.
-
-    An interrupted process ends at once, since the threads of JAX may not survive a slow end.
-    """
-    from engram._progress import heed_interrupts, was_interrupted
-
-    heed_interrupts()
-    try:
-        main()
-    except SystemExit as end:
-        if end.code not in (130, 143):  # interrupted, or asked to end
-            raise
-        if was_interrupted():  # and no command has said so
-            typer.echo("interrupted", err=True)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(end.code)
-
-
 def main() -> None:
     """Run the command line: 0 done, 1 a check failed, 2 wrong input, 130 interrupted."""
     from engram._progress import was_interrupted
@@ -340,6 +320,9 @@ def main() -> None:
     except Exception as error:
         if was_interrupted():  # within an import, say, which then fails in its own way
             sys.exit(130)
+        if _is_out_of_memory(error):
+            typer.echo(f"error: there is not enough memory ({error}). Ask for less.", err=True)
+            sys.exit(2)
         if not _is_the_users(error):
             raise
         typer.echo(f"error: {error}", err=True)
@@ -351,3 +334,7 @@ def _is_the_users(error: Exception) -> bool:
     from engram._checks import InputError
 
     return isinstance(error, InputError | OSError)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)

@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from engram import plotting
+from engram.observables import SPIKE_FACTOR
 
 # From first to last: dark to light (of "magma"), so that no token looks like a learning rate.
 FIVE = ["#000004", "#51127C", "#B73779", "#FC8961", "#E8C547"]
-SPIKE = 1.1  # a loss this many times above its running minimum
 
 
 def five_of(values: Any) -> np.ndarray:
@@ -18,10 +18,10 @@ def five_of(values: Any) -> np.ndarray:
 
 
 def num_spikes(loss: Any) -> int:
-    """How often the loss leaves 1.1 times its running minimum upwards."""
+    """How often the loss leaves `SPIKE_FACTOR` times its running minimum upwards."""
     loss = np.asarray(loss, float)
     loss = loss[np.isfinite(loss)]
-    above = loss > SPIKE * np.minimum.accumulate(loss)
+    above = loss > SPIKE_FACTOR * np.minimum.accumulate(loss)
     return int((above[1:] & ~above[:-1]).sum())
 
 

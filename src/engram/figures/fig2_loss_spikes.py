@@ -14,6 +14,7 @@ from engram.figures._comparison import Comparison, compared, counted
 from engram.figures._labels import labelled
 from engram.figures._plane import path_of, plane_of, shade
 from engram.figures._reference import reference
+from engram.figures._training import num_spikes
 from engram.problem import two_tokens
 from engram.simulation import simulate
 
@@ -109,9 +110,8 @@ def findings(data: xr.Dataset) -> list[str]:
             if first is not None
             else f"perfect accuracy not reached in {len(loss) - 1} steps"
         )
-        # A spike: above 1.1 times the lowest loss before.
-        spikes = (loss[1:] > 1.1 * np.minimum.accumulate(loss)[:-1]).any()
-        peak = f"spikes to {loss.max():.6f} at t = {loss.argmax()}" if spikes else "does not spike"
+        peak = f"spikes to {loss.max():.6f} at t = {loss.argmax()}"
+        peak = peak if num_spikes(loss) else "does not spike"
         said.append(f"η = {rate:g} {peak} and ends at {loss[-1]:.6f}; {accuracy}")
     last = data.loss.isel(step=-1).values
     fast, slow = data.learning_rate.values[[last.argmin(), last.argmax()]]

@@ -100,7 +100,7 @@ def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[
     left, right = readout(problem, W, layer_norm)
     w = left @ right.T
     # _push, applied to each direction that moves one entry of W, one row of W at a time.
-    push = jax.vmap(lambda u: _push(w, jnp.broadcast_to(u[None, :], w.shape)), in_axes=1)
+    push = jax.vmap(lambda u: _push(*_recall(w), jnp.broadcast_to(u[None, :], w.shape)), in_axes=1)
     covariance = jnp.einsum("kxz,zi->xik", push(U), U)
     return jnp.einsum("x,xik,xj,xl->ijkl", p, covariance, E, E)
 

@@ -1,6 +1,7 @@
 """What can be recorded along a path, by name, and the events in it."""
 
 from engram.observables._events import NEVER as NEVER
+from engram.observables._events import SPIKE_FACTOR as SPIKE_FACTOR
 from engram.observables._events import Events as Events
 from engram.observables._events import describe_events as describe_events
 from engram.observables._events import events_of_series as events_of_series

@@ -52,6 +52,9 @@ class Watched(eqx.Module):
     perfect: Bool[Array, ""]
 
 
+SPIKE_FACTOR = 1.1  # a loss this many times above its running minimum is a spike
+
+
 class Events(AbstractFold):
     """Finds events at every step, whatever is recorded.
 
@@ -60,7 +63,7 @@ class Events(AbstractFold):
     when its margin falls from above zero to zero or below, and re-learnt when it rises again.
     """
 
-    spike_factor: Any = 1.1
+    spike_factor: Any = SPIKE_FACTOR
 
     def init(self, system: AbstractSystem, state: PyTree) -> Found:
         law = jnp.asarray(system.law)
@@ -198,9 +201,8 @@ def describe_events(found: Found, last: int) -> dict[str, tuple[tuple[str, ...],
 
 
 @eqx.filter_jit
-def events_of_series(loss: Array, error: Array, margin: Array) -> Found:
+def events_of_series(events: Events, loss: Array, error: Array, margin: Array) -> Found:
     """The events of a recorded series, counted in records: for flows, which have no steps."""
-    events = Events()
     first = events.nothing(np.shape(margin)[1], jnp.asarray(margin).dtype)
     rows = (jnp.arange(len(loss)), jnp.asarray(loss), jnp.asarray(error), jnp.asarray(margin))
     return jax.lax.scan(lambda f, row: (events.take(f, *row), None), first, rows)[0]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import engram
 from engram._files import written_whole
 from engram.audits import Finding, curves_of, draw, in_words, where
-from engram.figures import Made
+from engram.figures import Comparison, Made
 from engram.report._machine import machine, versions
 
 
@@ -44,14 +44,22 @@ class Run:
     def faults(self) -> list[str]:
         """What is out of tolerance or not as on record, one line each."""
         rows = [
-            f"{made.name}: {row.quantity}: ours {row.ours:.10g}, reference {row.reference:.10g}, "
-            f"difference {row.difference:.1e}, tolerance {row.tolerance:.1e}"
+            f"{made.name}: {row.quantity}: {_fault(row)}"
             for made in self.made
             for row in made.comparisons
             if not row.is_ok
         ]
         changed = [finding for finding in self.findings or () if finding.changes]
         return rows + [f"{found.claim.id}: {'; '.join(found.changes)}" for found in changed]
+
+
+def _fault(row: Comparison) -> str:
+    if row.reference is None:
+        return f"ours is not a number ({row.ours:g})"
+    return (
+        f"ours {row.ours:.10g}, reference {row.reference:.10g}, "
+        f"difference {row.difference:.1e}, tolerance {row.tolerance:.1e}"
+    )
 
 
 def write_report(run: Run, path: Path) -> None:
@@ -79,7 +87,7 @@ def render(run: Run) -> str:
         figures=[_figure(made) for made in run.made],
         compared=sum(row.reference is not None for row in rows),
         unknown=sum(row.reference is None for row in rows),
-        outside=sum(not row.is_ok for row in rows),
+        outside=sum(row.reference is not None and not row.is_ok for row in rows),
         claims=claims,
         counts=Counter(finding.verdict for finding in run.findings or ()),
         changed=sum(bool(finding.changes) for finding in run.findings or ()),

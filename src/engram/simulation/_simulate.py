@@ -31,7 +31,14 @@ from engram.dynamics import (
 from engram.dynamics._flow import EXPLICIT_STEPS
 from engram.dynamics._run import BURST
 from engram.memory import MemorySystem
-from engram.observables import Events, FlowRecord, Record, events_of_series, make_record
+from engram.observables import (
+    SPIKE_FACTOR,
+    Events,
+    FlowRecord,
+    Record,
+    events_of_series,
+    make_record,
+)
 from engram.problem import Problem, as_key
 from engram.simulation._dataset import Labelled, label
 from engram.simulation._space import choose_space, make_system
@@ -64,7 +71,7 @@ def simulate(
     points: int | None = None,
     stop: Any = None,
     events: bool = True,
-    spike_factor: float = 1.1,
+    spike_factor: float = SPIKE_FACTOR,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
     r"""Run a dynamics on a problem and return what was recorded, labelled.
@@ -119,7 +126,7 @@ def simulate_arrays(
     points: int | None = None,
     stop: Any = None,
     events: bool = True,
-    spike_factor: float = 1.1,
+    spike_factor: float = SPIKE_FACTOR,
     progress: Callable[[int, int], None] | None = None,
 ) -> Labelled:
     """As `simulate`, before a dataset is built of it: for callers that want arrays many times a second."""
@@ -140,18 +147,18 @@ def simulate_arrays(
     system, state = make_system(problem, dynamics, chosen, jnp.asarray(W0))
     noted = make_record(record, problem, W0)
     about = {"problem": problem, "dynamics": dynamics, "space": chosen, "start": W0}
+    fold = Events(np.asarray(spike_factor, float)) if events else None
     if isinstance(dynamics, GradientFlow):
         if any(option is not None for option in (at, every, points, stop)):
             raise InputError(
                 "`at`, `every`, `points` and `stop` count steps, and a flow has none. Give the flow "
                 "its `times`."
             )
-        return _flow(system, dynamics, state, noted, events, about)
+        return _flow(system, dynamics, state, noted, fold, about)
     if isinstance(dynamics, StochasticGradientFlow) and at is None and not (every or points):
         at = np.unique(dynamics.record_steps)
     assert isinstance(dynamics, AbstractStepwise)
     steps = choose_steps(dynamics.num_steps, at, every, points)
-    fold = Events(np.asarray(spike_factor, float)) if events else None
     condition = make_stop(stop, system)
     return _steps(system, dynamics, state, noted, fold, condition, key, steps, progress, about)
 
@@ -239,7 +246,7 @@ def _attempts(flow: GradientFlow) -> list[GradientFlow]:
     ]
 
 
-def _flow(system, flow, state, noted: Record, events: bool, about) -> Labelled:
+def _flow(system, flow, state, noted: Record, events: Events | None, about) -> Labelled:
     names = noted.names
     if events:  # they are read off the recorded series
         names = tuple(dict.fromkeys((*names, "loss", "error", "margins")))
@@ -252,7 +259,7 @@ def _flow(system, flow, state, noted: Record, events: bool, about) -> Labelled:
     records = {name: values[:reached] for name, values in path.records.items()}
     found = None
     if events and reached:
-        found = events_of_series(records["loss"], records["error"], records["margins"])
+        found = events_of_series(events, *(records[name] for name in ("loss", "error", "margins")))
     return label(
         times=np.asarray(flow.times)[:reached],
         steps=None,
@@ -346,7 +353,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
         clock=dynamics.time_at if is_flow else None,
         final=final,
         status=status,
-        stopped_at=int(carry.index),
+        stopped_at=float(dynamics.time_at(int(carry.index))) if is_flow else int(carry.index),
         num_steps=int(carry.index),
         **about,
     )
