@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from engram._checks import InputError, check_count
+from engram._checks import InputError, check_count, check_scalar
 
 _FORMS = (
     "a list, {linspace = [first, last, count]}, {logspace = [first, last, count]} (exponents of ten) or "
     "{seeds = count}"
 )
-_LARGEST = 2**53  # seeds beyond would not be exact as floats
+_MOST = 10**7  # values of one axis
 
 
 def read_axes(axes: Any) -> dict[str, np.ndarray]:
@@ -45,20 +45,21 @@ def _spaced(name: str, given: Mapping[str, Any]) -> np.ndarray:
         raise InputError(f"axis `{name}` must be {_FORMS}, got {dict(given)!r}.")
     ((form, numbers),) = given.items()
     if form == "seeds":
-        first, count = numbers if isinstance(numbers, list | tuple) else (0, numbers)
-        check_count(f"axes.{name}.seeds", count)
-        check_count(f"axes.{name}.seeds", first, least=0)
-        if first + count > _LARGEST:
-            raise InputError(f"axis `{name}` must have seeds below 2^53, got {first + count}.")
-        return np.arange(first, first + count)
-    if form == "values":
-        return np.asarray(numbers)
-    spacing = {"linspace": np.linspace, "logspace": np.logspace, "geomspace": np.geomspace}
+        return np.arange(_count(name, form, numbers))
+    spacing = {"linspace": np.linspace, "logspace": np.logspace}
     if form not in spacing or not isinstance(numbers, list | tuple) or len(numbers) != 3:
         raise InputError(f"axis `{name}` must be {_FORMS}, got {dict(given)!r}.")
     first, last, count = numbers
+    count = _count(name, form, count)
+    first, last = (check_scalar(f"axes.{name}.{form}", end) for end in (first, last))
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told by the caller
+        return spacing[form](first, last, count)
+
+
+def _count(name: str, form: str, count: Any) -> int:
     check_count(f"axes.{name}.{form}", count)
-    ends = [first, last]
-    if not all(isinstance(end, int | float) and np.isfinite(end) for end in ends):
-        raise InputError(f"axis `{name}` must have finite ends, got {ends!r}.")
-    return spacing[form](float(first), float(last), count)
+    if count > _MOST:
+        raise InputError(
+            f"`axes.{name}.{form}` must have at most {_MOST:,} values, got {count}. Take fewer."
+        )
+    return count
