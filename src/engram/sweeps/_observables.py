@@ -92,16 +92,17 @@ def results(
     """Everything asked for, once the last step has been taken in."""
     reached = lambda t: jnp.where(t == NEVER, jnp.nan, t)
     loss, error, margins = measure(system, state)
-    likeliest = margins[jnp.argmax(jnp.asarray(system.law))]
+    likeliest = margins[jnp.argmax(jnp.asarray(system.problem.probs))]
+    known = lambda value: jnp.where(jnp.isnan(loss), jnp.nan, value)  # NaN if it has diverged
     kept = folded.last_wrong + 1
     found: dict[str, Any] = {
         "first_perfect": lambda: reached(folded.first_perfect),
         "perfect_from": lambda: jnp.where(kept >= points, jnp.nan, kept),
         "final_loss": lambda: loss,
-        "final_error": lambda: error,
+        "final_error": lambda: known(error),
         "final_margins": lambda: margins,
         "likeliest_margin": lambda: likeliest,
-        "likeliest_forgotten": lambda: (likeliest <= 0).astype(float),
+        "likeliest_forgotten": lambda: known(likeliest <= 0),
         "max_loss": lambda: folded.max_loss,
         "spike_height": lambda: folded.height,
         "num_spikes": lambda: folded.num_spikes.astype(float),
