@@ -258,6 +258,15 @@ def test_what_is_no_store_is_refused_and_kept(tmp_path):
         ({"axes": {"p1": {"linspace": [0, 1]}}}, "axis `p1` must be"),
         ({"axes": {"p1": {"linspace": [0, 1, 0]}}}, "linspace"),
         ({"axes": {"p1": []}}, "axis `p1` must be"),
+        ({"axes": {"p1": {"linspace": [0, 1, 10**11]}}}, "axes.p1.linspace` must have at most"),
+        ({"axes": {"p1": {"linspace": [0, 10**400, 3]}}}, "axes.p1.linspace` must be a number"),
+        ({"axes": {"p1": {"linspace": [True, False, 3]}}}, "must be a number, got True"),
+        ({"axes": {"p1": {"linspace": [-1.7e308, 1.7e308, 3]}}}, "must be finite"),
+        ({"axes": {"p1": {"logspace": [0, 400, 3]}}}, "must be finite"),
+        ({"axes": {"p1": {"geomspace": [0, 1, 3]}}}, "axis `p1` must be a list"),
+        ({"axes": {"p1": {"values": [[1], [1, 2]]}}}, "axis `p1` must be a list"),
+        ({"axes": {"seed": {"seeds": [1, 2, 3]}}}, "axes.seed.seeds` must be a whole number"),
+        ({"axes": {"seed": {"seeds": 10**11}}}, "axes.seed.seeds` must have at most"),
         ({"problem": {"family": "two", "p1": 0.5}}, "is an axis and also set"),
         ({"sweep": {"observables": ["height"]}}, "unknown 'height'"),
         ({"sweep": {"observables": ["period"]}, "dynamics": {"kind": "gd", "steps": 99}}, "last 128 steps"),
@@ -295,3 +304,38 @@ def test_lines_of_theory_agree_with_the_cells():
     # The check can fail: a map that is shifted by one cell contradicts it.
     moved = found.assign(first_perfect=found.first_perfect.roll(correlation=1, roll_coords=False))
     assert sweeps.boundary(moved, "one_step").wrong[0] > 0
+
+
+def test_the_likeliest_token_is_an_input_also_with_noisy_targets(tmp_path):
+    inputs, outputs = np.eye(3), np.eye(3)
+    targets = np.array([[0.34, 0.33, 0.33], [0.0, 0.1, 0.9], [0.1, 0.8, 0.1]])
+    noisy = engram.Problem(inputs, outputs, np.array([0.5, 0.45, 0.05]), targets)
+    noisy.save(tmp_path / "noisy.npz")
+    found = engram.sweep(
+        {"problem": {"family": "file", "path": str(tmp_path / "noisy.npz")},
+         "dynamics": {"kind": "gd", "steps": 5}, "axes": {"learning_rate": [1.0]},
+         "sweep": {"observables": ["final_margins", "likeliest_margin"]}}
+    )  # fmt: skip
+    assert float(found.likeliest_margin[0]) == float(found.final_margins[0, 0])
+
+
+def test_a_cell_that_has_diverged_is_nan_not_a_number():
+    found = engram.sweep(
+        spec(
+            axes={"p1": [0.6], "correlation": [0.5], "learning_rate": [1.0, 1e308]},
+            dynamics={"kind": "momentum", "steps": 200},
+            sweep={"observables": ["final_loss", "final_error", "likeliest_forgotten"]},
+        )
+    )
+    assert np.isnan(found.final_loss.values.ravel()).tolist() == [False, True]
+    assert np.isnan(found.final_error.values.ravel()).tolist() == [False, True]
+    assert np.isnan(found.likeliest_forgotten.values.ravel()).tolist() == [False, True]
+
+
+def test_lines_of_theory_know_the_defaults_of_a_spec():
+    found = engram.sweep(
+        {"dynamics": {"kind": "gd", "steps": 5}, "axes": {"learning_rate": [1.0, 9.0]},
+         "sweep": {"observables": ["first_perfect", "max_loss"]}}
+    )  # fmt: skip
+    assert sweeps.boundary(found, "one_step").wrong[0] == 0
+    assert sweeps.boundary(found, "spike").wrong[0] == 0

@@ -45,19 +45,17 @@ def boundary(data: xr.Dataset, name: str) -> Boundary:
 
 def _pair(data: xr.Dataset, name: str) -> tuple[xr.DataArray, xr.DataArray]:
     """Correlation and p1 over the axes of a sweep of two tokens."""
-    spec = json.loads(data.attrs["spec"])
-    problem = spec.get("problem", {})
-    if problem.get("family", "two") != "two":
+    problem = read_sweep(json.loads(data.attrs["spec"])).simulation.problem
+    if problem.family != "two":
         raise InputError(
-            f"--theory {name} is about two tokens, and this sweep has {problem['family']}."
+            f"--theory {name} is about two tokens, and this sweep has {problem.family}. Leave it out."
         )
-    known = {
-        key: xr.DataArray(float(problem[key])) for key in ("correlation", "p1") if key in problem
-    }
-    alpha = data["correlation"] if "correlation" in data.coords else known["correlation"]
+    along = lambda axis, fixed: data[axis] if axis in data.coords else xr.DataArray(float(fixed))
     if "log_odds" in data.coords:
-        return alpha, data["log_odds"].copy(data=1 / (1 + np.exp(-data["log_odds"].values)))
-    return alpha, data["p1"] if "p1" in data.coords else known["p1"]
+        p1 = data["log_odds"].copy(data=1 / (1 + np.exp(-data["log_odds"].values)))
+    else:
+        p1 = along("p1", problem.p1)
+    return along("correlation", problem.correlation), p1
 
 
 def _needs(data: xr.Dataset, theory: str, *names: str) -> None:
@@ -106,8 +104,7 @@ def _spike(data: xr.Dataset) -> Boundary:
 
 def _stability(data: xr.Dataset) -> Boundary:
     _needs(data, "stability", "learning_rate", "convergence")
-    text = json.loads(data.attrs["spec"])
-    spec = read_sweep({key: text[key] for key in text})
+    spec = read_sweep(json.loads(data.attrs["spec"]))
     if set(spec.axes) - {"learning_rate", "start_scale"}:
         other = next(iter(set(spec.axes) - {"learning_rate", "start_scale"}))
         raise InputError(
