@@ -11,7 +11,7 @@ from matplotlib.ticker import NullFormatter
 
 from engram import plotting
 from engram._checks import InputError
-from engram.sweeps import CLASSES, boundary
+from engram.sweeps import CLASSES, boundary, loaded
 
 _STEPS = ("first_perfect", "perfect_from", "last_rise")
 _SYMBOLS = {
@@ -57,8 +57,13 @@ def _reduced(
 ) -> tuple[xr.DataArray, list[str]]:
     """Fix or average the axes that are not drawn."""
     told = []
-    for name in (x, y, *at):
-        if name is not None and name not in field.dims:
+    drawn = [name for name in (x, y, *at) if name is not None]
+    if len(set(drawn)) < len(drawn):
+        raise InputError(
+            f"--x, --y and --at must name different axes, got {', '.join(drawn)}. Name each once."
+        )
+    for name in drawn:
+        if name not in field.dims:
             raise InputError(
                 f"`{name}` is not an axis of this sweep. Axes are {', '.join(map(str, field.dims))}."
             )
@@ -67,7 +72,7 @@ def _reduced(
         told.append(f"{name} = {float(field[name]):.4g}")
     if "seed" in field.dims and "seed" not in (x, y) and field.dtype.kind == "f":
         told.append(f"mean over {field.sizes['seed']} seeds")
-        field = field.mean("seed", skipna=False)
+        field = loaded(field).mean("seed", skipna=False)
     keep = [name for name in (x, y) if name is not None]
     spare = [str(dim) for dim in field.dims if dim not in keep and dim != "tail"]
     room = (1 if "tail" in field.dims else 2) - len(keep)
@@ -79,7 +84,7 @@ def _reduced(
             told.append(
                 f"{name} = {float(field[name]):.4g} (of {name}: fix another with --at {name}=...)"
             )
-    return field.load(), told
+    return loaded(field), told
 
 
 def _title(data: xr.Dataset, value: str, told: list[str]) -> str:

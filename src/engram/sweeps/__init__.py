@@ -5,6 +5,7 @@ from engram.sweeps._observables import OBSERVABLES as OBSERVABLES
 from engram.sweeps._plan import Plan as Plan
 from engram.sweeps._plan import SimulationPlan as SimulationPlan
 from engram.sweeps._spec import read_sweep as read_sweep
+from engram.sweeps._store import loaded as loaded
 from engram.sweeps._store import open_sweep as open_sweep
 from engram.sweeps._sweep import make_plan as make_plan
 from engram.sweeps._sweep import sweep as sweep

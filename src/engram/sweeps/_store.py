@@ -1,8 +1,10 @@
 """The store: one Zarr folder that holds a sweep, also while it is being made."""
 
+import contextlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ import engram
 from engram._checks import InputError
 from engram._files import changes_between
 from engram.sweeps._plan import Plan, Unit
+from engram.sweeps._spec import hash_of
 
 _KIND = "engram sweep"
-_OWN = ("done", "attempts")
+_OWN = {"done": "uint8", "attempts": "uint16"}
 
 
 class Store:
@@ -27,6 +30,7 @@ class Store:
 
     def __init__(self, path: Path, group: Any, plan: Plan):
         self.path, self._group, self._plan = path, group, plan
+        self.num_lost = 0  # units marked as done whose chunks were lost
 
     @staticmethod
     def open(path: Any, plan: Plan) -> "Store":
@@ -36,15 +40,35 @@ class Store:
             _create(path, plan)
         store = Store(path, _open_group(path, "r+"), plan)
         _check_same(path, dict(store._group.attrs), plan)
-        missing = [name for name in (*plan.outputs, *_OWN) if name not in store._group]
-        if missing:
-            raise InputError(
-                f"{path} is damaged: `{missing[0]}` is not in it. Move it away and run again."
-            )
+        store._check_arrays()
         return store
 
+    def _check_arrays(self) -> None:
+        """Refuse arrays of another form than the plan's; write axes that are not the plan's again."""
+        plan = self._plan
+        forms = {
+            name: ((*plan.shape, *about.sizes), (*plan.block, *about.sizes), about.dtype)
+            for name, about in plan.outputs.items()
+        }
+        forms |= {
+            name: (plan.blocks, (1,) * len(plan.blocks), dtype) for name, dtype in _OWN.items()
+        }
+        for name, form in forms.items():
+            with _damage_told(self.path, name):
+                array = self._group[name]
+                found = (array.shape, array.chunks, str(array.dtype))
+            if found != form:
+                raise _damaged(self.path, name, f"shape, chunks and dtype are {found}, not {form}")
+        for name, values in plan.axes.items():
+            try:
+                is_same = np.array_equal(self._group[name][...], values)
+            except Exception:  # zarr tells damage in many ways
+                is_same = False
+            if not is_same:
+                _write_axis(self._group.group, name, values)
+
     def done(self) -> set[Unit]:
-        """The units that are whole."""
+        """The units that are whole; a mark without chunks that can be read is taken back."""
         try:
             marks = self._group["done"][...]
         except Exception as error:  # a damaged mark may be anything
@@ -52,7 +76,24 @@ class Store:
                 f"{self.path} is damaged: its marks cannot be read ({error}). Remove the folder "
                 f"{self.path}/done/c to compute all units again, or move the store away."
             ) from None
-        return {tuple(int(k) for k in unit) for unit in np.argwhere(marks == 1)}
+        marked = _marked(marks)
+        lost = {unit for unit in marked if not self._is_whole(unit)}
+        for unit in lost:
+            self._group["done"][unit] = 0
+        self.num_lost = len(lost)
+        return marked - lost
+
+    def _is_whole(self, unit: Unit) -> bool:
+        region = self._plan.region(unit)
+        try:
+            for name in self._plan.outputs:
+                array = self._group[name]
+                if not _has_chunk(self.path / name, unit, array.ndim):
+                    return False
+                array[region]
+        except Exception:  # zarr tells damage in many ways
+            return False
+        return True
 
     def is_done(self, unit: Unit) -> bool:
         """Whether one unit is whole."""
@@ -61,7 +102,11 @@ class Store:
     def begin(self, unit: Unit) -> None:
         """Note that a unit is being computed."""
         attempts = self._group["attempts"]
-        attempts[unit] = int(attempts[unit]) + 1
+        try:
+            before = int(attempts[unit])
+        except Exception:  # a count that is damaged begins anew
+            before = 0
+        attempts[unit] = before + 1
 
     def write(self, unit: Unit, found: dict[str, np.ndarray]) -> None:
         """Write a unit's chunks, then its mark."""
@@ -87,11 +132,76 @@ def open_sweep(path: Any) -> xr.Dataset:
         raise InputError(
             f"{path} is not a sweep of engram. Name a store that `engram sweep` wrote."
         )
-    data = xr.open_zarr(path, consolidated=False, chunks=None)
-    left = int((data.done.values != 1).sum())
-    data = data.drop_vars(list(_OWN))
+    axes = _spec_in(path, attrs)["axes"]
+    with _damage_told(path, "a variable"):
+        data = xr.open_zarr(path, consolidated=False, chunks=None)
+        marked = _marked(data.done.values)
+        left = data.done.size - len(marked)
+        data = data.drop_vars(list(_OWN))
+        moved = [name for name in axes if not np.array_equal(data[name].values, axes[name])]
+    if moved:
+        raise InputError(
+            f"{path} is damaged: its axis `{moved[0]}` is not that of its spec. Run `engram sweep` "
+            "with its spec again, which writes it anew."
+        )
+    for array in data.data_vars.values():
+        array.encoding["source"] = str(path)
+    for unit in marked:
+        left += not all(
+            _has_chunk(path / str(name), unit, array.ndim) for name, array in data.data_vars.items()
+        )
     data.attrs["units_left"] = left
     return data
+
+
+def loaded(array: xr.DataArray) -> xr.DataArray:
+    """A variable of a sweep in memory; damage to its store is told."""
+    try:
+        return array.load()
+    except MemoryError:
+        raise
+    except Exception as error:  # zarr tells damage in many ways
+        raise InputError(
+            f"{array.encoding.get('source', 'the store')} is damaged: `{array.name}` in it cannot be read "
+            f"({type(error).__name__}: {_first_line(error)}). Run `engram sweep` with its spec again, which "
+            "computes what is damaged anew."
+        ) from None
+
+
+def _marked(marks: np.ndarray) -> set[Unit]:
+    return {tuple(int(k) for k in unit) for unit in np.argwhere(marks == 1)}
+
+
+def _has_chunk(folder: Path, unit: Unit, ndim: int) -> bool:
+    """Whether an array has the file of a unit; axes besides the sweep's are not cut."""
+    return folder.joinpath("c", *map(str, unit), *["0"] * (ndim - len(unit))).is_file()
+
+
+def _damaged(path: Path, what: str, why: str) -> InputError:
+    return InputError(
+        f"{path} is damaged: `{what}` in it cannot be used ({why}). Name another store, or delete this "
+        "one and run again."
+    )
+
+
+@contextlib.contextmanager
+def _damage_told(path: Path, what: str) -> Iterator[None]:
+    """Whatever goes wrong while a store is read, as one error that names it."""
+    try:
+        yield
+    except PermissionError:
+        raise
+    except Exception as error:  # zarr tells damage in many ways
+        raise _damaged(path, what, f"{type(error).__name__}: {_first_line(error)}") from None
+
+
+def _spec_in(path: Path, attrs: dict[str, Any]) -> dict[str, Any]:
+    """The spec that a store says it was made from."""
+    with _damage_told(path, "spec"):
+        spec = json.loads(attrs["spec"])
+        if not isinstance(spec["axes"], dict):
+            raise TypeError("its axes are no table")
+        return spec
 
 
 def _open_group(path: Path, mode: Any) -> Any:
@@ -122,23 +232,21 @@ class _Opened:
     """A group whose arrays are opened once, with chunks of fill values written too."""
 
     def __init__(self, group: Any):
-        self._group, self.attrs, self._arrays = group, group.attrs, {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._group
+        self.group, self.attrs, self._arrays = group, group.attrs, {}
 
     def __getitem__(self, name: str) -> Any:
         import zarr
 
         if name not in self._arrays:
             with zarr.config.set({"array.write_empty_chunks": True}):
-                self._arrays[name] = self._group[name]
+                self._arrays[name] = self.group[name]
         return self._arrays[name]
 
 
 def _create(path: Path, plan: Plan) -> None:
     """Make an empty store beside `path` and move it there, so that it is whole or absent."""
     import zarr
+    from zarr.codecs import ZstdCodec
 
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}-{os.getpid()}")
@@ -155,14 +263,7 @@ def _create(path: Path, plan: Plan) -> None:
             }
         )
         for name, values in plan.axes.items():
-            made = group.create_array(
-                name,
-                shape=values.shape,
-                chunks=values.shape,
-                dtype=values.dtype,
-                dimension_names=[name],
-            )
-            made[...] = values
+            _write_axis(group, name, values)
         axes = list(plan.axes)
         for name, about in plan.outputs.items():
             fill: Any = (
@@ -180,10 +281,11 @@ def _create(path: Path, plan: Plan) -> None:
                 fill_value=fill,
                 dimension_names=[*axes, *about.axes],
                 attributes=about.attrs,
+                compressors=ZstdCodec(checksum=True),  # a chunk that rots is found out
                 config={"write_empty_chunks": True},
             )
         blocks = [f"block_{name}" for name in axes]
-        for name, dtype in (("done", "uint8"), ("attempts", "uint16")):
+        for name, dtype in _OWN.items():
             group.create_array(
                 name,
                 shape=plan.blocks,
@@ -192,17 +294,34 @@ def _create(path: Path, plan: Plan) -> None:
                 fill_value=0,
                 dimension_names=blocks,
             )
-        partial.rename(path)
+        try:
+            partial.rename(path)
+        except OSError:
+            if not path.exists():  # else another process was quicker: its store will do
+                raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def _write_axis(group: Any, name: str, values: np.ndarray) -> None:
+    made = group.create_array(
+        name,
+        shape=values.shape,
+        chunks=values.shape,
+        dtype=values.dtype,
+        dimension_names=[name],
+        overwrite=True,
+    )
+    made[...] = values
+
+
 def _check_same(path: Path, attrs: dict[str, Any], plan: Plan) -> None:
-    if attrs.get("kind") != _KIND or "spec" not in attrs:
+    if attrs.get("kind") != _KIND:
         raise InputError(f"{path} is not a sweep of engram. Name another store.")
-    if attrs.get("spec_hash") == plan.hash:
+    spec = _spec_in(path, attrs)
+    if hash_of(spec) == plan.hash:
         return
-    changes = changes_between(json.loads(attrs["spec"]), plan.text, "in the store")
+    changes = changes_between(spec, plan.text, "in the store")
     raise InputError(
         f"{path} holds another sweep; a store is resumed with its own spec only. Changed:\n  "
         + "\n  ".join(changes)

@@ -54,7 +54,7 @@ def sweep(
     began = time.perf_counter()
     kept = set() if opened is None else opened.done()
     todo = [unit for unit in plan.units() if unit not in kept]
-    tally = Tally(plan, kept, progress)
+    tally = Tally(plan, kept, progress, num_lost=0 if opened is None else opened.num_lost)
     if client is not None:
         from engram.sweeps._cluster import compute_on
 
@@ -89,8 +89,15 @@ def make_plan(what: Any, axes: Any, *, chunk: int | None = None, seed: int = 0) 
 class Tally:
     """What was done, and where the time went."""
 
-    def __init__(self, plan: Plan, kept: set[Unit], progress: Callable[[int, int], None] | None):
+    def __init__(
+        self,
+        plan: Plan,
+        kept: set[Unit],
+        progress: Callable[[int, int], None] | None,
+        num_lost: int = 0,
+    ):
         self.plan, self.num_kept, self.progress = plan, len(kept), progress
+        self.num_lost = num_lost
         self.num_computed = 0
         self.total = int(np.prod(plan.shape))
         self.cells_before = sum(map(plan.num_cells, kept))
@@ -115,8 +122,9 @@ class Tally:
         whole = spent.pop("in all", 0.0)
         parts = ", ".join(f"{kind} {seconds:.2f} s" for kind, seconds in spent.items())
         rate = self.cells / whole if whole > 0 else 0.0
+        again = f" ({self.num_lost} again: lost or damaged in the store)" if self.num_lost else ""
         return (
-            f"{self.num_computed} units computed, {self.num_kept} were there; {self.cells:,} cells in "
+            f"{self.num_computed} units computed{again}, {self.num_kept} were there; {self.cells:,} cells in "
             f"{whole:.2f} s ({rate:,.0f}/s); {parts or 'nothing to do'}"
         )
 

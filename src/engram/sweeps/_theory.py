@@ -12,6 +12,7 @@ from engram._checks import InputError
 from engram.capacity import loss_minimiser
 from engram.specs import build_problem
 from engram.sweeps._spec import read_sweep
+from engram.sweeps._store import loaded
 from engram.theory import spike
 
 
@@ -59,12 +60,15 @@ def _pair(data: xr.Dataset, name: str) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def _needs(data: xr.Dataset, theory: str, *names: str) -> None:
+    """Refuse a sweep without these; read those that are there."""
     missing = [name for name in names if name not in data]
     if missing:
         raise InputError(
             f"--theory {theory} needs `{missing[0]}`, which this sweep did not measure. Add it to its "
             "observables."
         )
+    for name in names:
+        loaded(data[name])
 
 
 def _one_step(data: xr.Dataset) -> Boundary:

@@ -1,0 +1,148 @@
+"""The store of a sweep: what is lost is computed again, what is damaged is told, two may make it at once."""
+
+import json
+import shutil
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import engram
+from engram import sweeps
+from engram._checks import InputError
+from engram.figures.sweep_picture import draw_sweep
+from engram.sweeps import _store
+
+AXES = {"x": [0.0, 1.0, 2.5], "y": [1, 2, 3, 4]}
+
+
+def waves(x, y):
+    return {"height": jnp.sin(x) * y, "pair": jnp.stack([x, y + 0.0])}
+
+
+def made(path):
+    return engram.sweep(waves, AXES, chunk=4, store=path)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "s.zarr"
+    made(path)
+    return path
+
+
+@pytest.fixture
+def store(original, tmp_path):
+    return shutil.copytree(original, tmp_path / "s.zarr")
+
+
+def spoil(store, name, **changes):
+    path = store / name / "zarr.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("spoil_it", "count"),
+    [
+        (lambda s: shutil.rmtree(s / "height" / "c"), 3),
+        (lambda s: (s / "height" / "c" / "1" / "0").write_bytes(b"junk"), 1),
+        (lambda s: (s / "pair" / "c" / "2" / "0" / "0").write_bytes(b""), 1),
+        (lambda s: (s / "pair" / "c" / "0" / "0" / "0").unlink(), 1),
+    ],
+    ids=["all", "junk", "empty", "one"],
+)
+def test_chunks_that_are_lost_are_computed_again(store, spoil_it, count):
+    before = made(store).load()
+    spoil_it(store)
+    after = made(store)
+    assert f"{count} units computed ({count} again: lost or damaged" in after.attrs["summary"]
+    assert before.equals(after.load())
+    assert "0 units computed, 3 were there" in made(store).attrs["summary"]
+
+
+def test_a_flipped_bit_is_found_out(store):
+    chunk = store / "height" / "c" / "1" / "0"
+    raw = bytearray(chunk.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    chunk.write_bytes(bytes(raw))
+    assert "1 units computed (1 again" in made(store).attrs["summary"]
+
+
+def test_units_whose_chunks_are_gone_are_left(store):
+    shutil.rmtree(store / "height" / "c" / "1")
+    assert sweeps.open_sweep(store).attrs["units_left"] == 1
+
+
+def test_an_axis_that_is_lost_is_told_and_written_again(store):
+    for damage in (shutil.rmtree, lambda axis: (axis / "zarr.json").write_text("{"), spoil_axis):
+        damage(store / "x")
+        with pytest.raises(InputError, match=r"s.zarr is damaged"):
+            sweeps.open_sweep(store)
+        assert made(store).x.values.tolist() == AXES["x"]
+
+
+def spoil_axis(axis):
+    (axis / "c" / "0").write_bytes(b"junk")
+
+
+@pytest.mark.parametrize("name", ["height", "done", "attempts"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "zarr.json").write_text("{"),
+        lambda folder: (folder / "zarr.json").write_text("[1, 2]"),
+        lambda folder: (folder / "zarr.json").write_bytes(b"\xff\xfe\x00"),
+        shutil.rmtree,
+    ],
+    ids=["half", "list", "bytes", "gone"],
+)
+def test_arrays_that_cannot_be_read_are_told(store, name, damage):
+    damage(store / name)
+    with pytest.raises(InputError, match=rf"s.zarr is damaged: `{name}` .* Name another store"):
+        made(store)
+    if name != "height" or (store / name).exists():
+        with pytest.raises(InputError, match="s.zarr is damaged"):
+            draw_sweep(sweeps.open_sweep(store), value="height")
+
+
+@pytest.mark.parametrize("name", ["height", "done", "attempts"])
+def test_arrays_of_another_shape_are_told(store, name):
+    spoil(store, name, shape=[7, 7])
+    with pytest.raises(InputError, match=rf"s.zarr is damaged: `{name}` .*\(7, 7\)"):
+        made(store)
+
+
+def test_a_spec_that_is_no_json_is_told(store):
+    about = json.loads((store / "zarr.json").read_text())
+    for junk in ("{", "[]", '{"axes": 3}', 7):
+        about["attributes"]["spec"] = junk
+        (store / "zarr.json").write_text(json.dumps(about))
+        for use in (made, sweeps.open_sweep):
+            with pytest.raises(InputError, match="s.zarr is damaged: `spec`"):
+                use(store)
+
+
+def test_a_picture_of_damaged_chunks_is_told(store):
+    (store / "height" / "c" / "1" / "0").write_bytes(b"junk")
+    with pytest.raises(InputError, match=r"s.zarr is damaged: `height` .* Run `engram sweep`"):
+        draw_sweep(sweeps.open_sweep(store), value="height")
+
+
+def test_damaged_marks_and_counts(store):
+    (store / "attempts" / "c" / "1" / "0").write_bytes(b"junk")
+    (store / "done" / "c" / "1" / "0").unlink()
+    assert "1 units computed, 2 were there" in made(store).attrs["summary"]
+    (store / "done" / "c" / "1" / "0").write_bytes(b"junk")
+    for use in (made, sweeps.open_sweep):
+        with pytest.raises(InputError, match="s.zarr is damaged"):
+            use(store)
+
+
+def test_a_store_that_another_process_has_just_made_is_used(tmp_path):
+    plan = sweeps.make_plan(waves, AXES, chunk=4)
+    _store._create(tmp_path / "s.zarr", plan)
+    _store._create(tmp_path / "s.zarr", plan)  # as if both had found nothing there
+    assert [path.name for path in tmp_path.iterdir()] == ["s.zarr"]
+    np.testing.assert_array_equal(
+        made(tmp_path / "s.zarr").height, engram.sweep(waves, AXES).height
+    )
