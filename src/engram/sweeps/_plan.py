@@ -6,8 +6,10 @@ import hashlib
 import inspect
 import itertools
 import math
+import re
 import threading
 import time
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -47,12 +49,14 @@ class Plan(abc.ABC):
         block: How many values of each axis a unit holds.
         outputs: The variables of the result.
         text: The spec in plain values: two sweeps with the same text are the same.
+        vague: What the text cannot tell from something else, or None.
     """
 
     axes: dict[str, np.ndarray]
     block: tuple[int, ...]
     outputs: dict[str, Output]
     text: dict[str, Any]
+    vague: str | None = None
 
     @property
     @abc.abstractmethod
@@ -206,9 +210,11 @@ class FunctionPlan(Plan):
                 f"{', '.join(takes or ()) or 'nothing'}."
             )
         self._takes_key = takes is not None and "key" in takes and "key" not in self.axes
+        known = _Fingerprint(function)
+        self.vague = known.vague
         self.text = {
             "function": _name(function),
-            "source": _fingerprint(function),
+            "source": known.hash,
             "axes": {name: values.tolist() for name, values in self.axes.items()},
             "sweep": {"chunk": chunk, "seed": self.seed},
         }
@@ -282,18 +288,80 @@ def _name(function: Any) -> str:
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '?')}"
 
 
-def _fingerprint(function: Any) -> str:
-    """What a function does, as far as its text tells."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):
+_CARRIED = ("__self__", "__defaults__", "__kwdefaults__")
+_ADDRESS = re.compile(" at 0x[0-9a-f]+")
+
+
+class _Fingerprint:
+    """What a function does, as far as its text and the values that it carries tell.
+
+    Args:
+        function: Its values are those of partial arguments, defaults, closures and of `self`.
+
+    Attributes:
+        vague: The first value that cannot be told from another of its type, or None.
+    """
+
+    def __init__(self, function: Any):
+        self.vague: str | None = None
+        self._seen: set[int] = set()
+        self.hash = hashlib.sha256("\n".join(self._function(function)).encode()).hexdigest()[:16]
+
+    def _function(self, function: Any) -> list[str]:
+        if isinstance(function, functools.partial):
+            return [
+                *self._function(function.func), *self._value((function.args, function.keywords))
+            ]  # fmt: skip
+        function = inspect.unwrap(function)
+        if id(function) in self._seen:  # it calls itself
+            return []
+        self._seen.add(id(function))
         code = getattr(function, "__code__", None)
-        source = (
-            repr((code.co_code, code.co_consts, code.co_names)) if code else repr(type(function))
-        )
-    return hashlib.sha256(source.encode()).hexdigest()[:16]
+        try:
+            source = inspect.getsource(function)
+        except (OSError, TypeError):
+            source = (
+                repr((code.co_code, code.co_consts, code.co_names))
+                if code
+                else repr(type(function))
+            )
+        if not inspect.isroutine(function):  # an object that can be called
+            return [source, *self._value(function)]
+        carried = [getattr(function, name, None) for name in _CARRIED]
+        carried += [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+        return [
+            source,
+            *(text for each in carried if each is not None for text in self._value(each)),
+        ]
+
+    def _value(self, value: Any) -> list[str]:
+        try:
+            leaves, structure = jax.tree.flatten(value)
+        except ValueError:  # a dictionary whose keys have no order
+            return [self._known(repr(value))]
+        return [self._known(str(structure)), *map(self._leaf, leaves)]
+
+    def _leaf(self, leaf: Any) -> str:
+        if isinstance(leaf, np.ndarray | np.generic | jax.Array):
+            array = np.asarray(leaf)
+            return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
+        if isinstance(leaf, type | types.ModuleType):
+            return leaf.__name__
+        if isinstance(leaf, set | frozenset):
+            return self._known(repr(sorted(map(repr, leaf))))
+        if (
+            inspect.isroutine(leaf)
+            or isinstance(leaf, functools.partial)
+            or hasattr(leaf, "__wrapped__")
+        ):
+            return "\n".join(self._function(leaf))
+        return self._known(repr(leaf))
+
+    def _known(self, text: str) -> str:
+        """The text of a value; one that tells where in memory it is, not what it is, is noted."""
+        if self.vague is None and _ADDRESS.search(text):
+            self.vague = text[:80]
+        return _ADDRESS.sub("", text)
 
 
 def check_size(plan: Plan) -> None:

@@ -37,6 +37,11 @@ class Store:
     def open(path: Any, plan: Plan) -> "Store":
         """Open the store of this very sweep, or make one where there is nothing."""
         path = Path(path)
+        if plan.vague is not None:
+            raise InputError(
+                f"the function carries {plan.vague}, which a store cannot tell from another when it is "
+                "resumed. Give it numbers or arrays instead, or leave out the store."
+            )
         if not path.exists():
             _create(path, plan)
         store = Store(path, _open_group(path, "r+"), plan)

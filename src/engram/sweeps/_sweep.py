@@ -16,6 +16,8 @@ from engram.sweeps._plan import FunctionPlan, Plan, SimulationPlan, Unit, check_
 from engram.sweeps._spec import SweepSpec, read_sweep
 from engram.sweeps._store import Store
 
+_MOST_THREADS = 1024
+
 
 def sweep(
     what: Any,
@@ -49,6 +51,11 @@ def sweep(
 
     Paper: fig:bin-int.
     """
+    threads = check_count("threads", threads or _cores())
+    if threads > _MOST_THREADS:
+        raise InputError(
+            f"`threads` must be at most {_MOST_THREADS}, got {threads}. One per core is enough."
+        )
     plan = make_plan(what, axes, chunk=chunk, seed=seed)
     opened = None if store is None else Store.open(store, plan)
     began = time.perf_counter()
@@ -60,7 +67,7 @@ def sweep(
 
         whole = compute_on(client, what, axes, chunk, seed, plan, opened, todo, tally)
     else:
-        whole = _compute_here(plan, opened, todo, threads or _cores(), tally)
+        whole = _compute_here(plan, opened, todo, threads, tally)
     tally.seconds |= {"in all": time.perf_counter() - began}
     data = whole if opened is None else opened.dataset()
     assert data is not None
@@ -137,7 +144,6 @@ def _compute_here(
     plan: Plan, store: Store | None, todo: list[Unit], threads: int, tally: Tally
 ) -> xr.Dataset | None:
     """Compute units in threads of this process, and keep each as soon as it is there."""
-    check_count("threads", threads)
     results = None if store is not None else empty_arrays(plan)
     tally.tell()
     waiting = iter(todo)
