@@ -247,6 +247,12 @@ def test_sequences_must_fit(small, tmp_path):
     for odd in ("empty.npz", "one.npy", "none.npz"):
         with pytest.raises(InputError):
             tf.prepare(tiny.CONFIG, tmp_path / odd)
+    np.savez_compressed(tmp_path / "flipped.npz", **arrays)
+    content = bytearray((tmp_path / "flipped.npz").read_bytes())
+    content[60:80] = bytes(20)
+    (tmp_path / "flipped.npz").write_bytes(content)
+    with pytest.raises(InputError, match="cannot be read as .npz"):
+        tf.prepare(tiny.CONFIG, tmp_path / "flipped.npz")
     (tmp_path / "bad.npz").write_bytes(b"nothing")
     with pytest.raises(InputError, match="cannot be read as .npz"):
         tf.read_weights(tmp_path / "bad.npz", dtype="float32", scale_scores=True)

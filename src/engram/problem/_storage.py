@@ -1,9 +1,9 @@
 """Named arrays in one file: `.npz` without pickle, or NetCDF."""
 
 import os
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,10 +41,10 @@ def read_arrays(path: str | os.PathLike[str], names: tuple[str, ...]) -> dict[st
     if path.suffix not in (".npz", ".nc"):
         raise InputError(f"`path` has the unknown ending {path.suffix!r}: {path}. {_FORMATS}")
     try:
-        found = _read_npz(path) if path.suffix == ".npz" else _read_netcdf(path)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        found = read_npz(path) if path.suffix == ".npz" else _read_netcdf(path)
+    except Exception as error:  # of what type depends on where a file is damaged
         raise InputError(
-            f"`path` cannot be read as {path.suffix}: {path} ({error}). "
+            f"`path` cannot be read as {path.suffix}: {path} ({one_line(error)}). "
             "It is damaged, or of another kind; write it again with `problem.save`."
         ) from None
     missing = [name for name in names if name not in found]
@@ -56,17 +56,33 @@ def read_arrays(path: str | os.PathLike[str], names: tuple[str, ...]) -> dict[st
     return {name: found[name] for name in names}
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
+def one_line(error: Exception) -> str:
+    """What an exception says, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def read_npz(path: str | os.PathLike[str], names: Collection[str] | None = None) -> dict[str, Any]:
+    """Those of the named arrays that a `.npz` has, by default all; if it is damaged, any exception."""
     # Opened here, since np.load leaves a file open that turns out to be no archive.
     with open(path, "rb") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise ValueError("it holds one array without a name")
-        return {name: archive[name] for name in archive.files}
+        return {name: archive[name] for name in archive.files if names is None or name in names}
+
+
+def load_netcdf(path: str | os.PathLike[str], **options: Any) -> Any:
+    """All of a NetCDF file, in memory; if it is damaged, any exception."""
+    import h5py
+    import xarray as xr
+
+    with h5py.File(path) as file:
+        # Where this fails in h5netcdf, that prints a traceback of its own when it is cleared up.
+        file.attrs.get("_nc3_strict")
+    with xr.open_dataset(path, engine="h5netcdf", **options) as data:
+        return data.load()
 
 
 def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
-    import xarray as xr
-
-    with xr.open_dataset(path, engine="h5netcdf") as dataset:
-        return {str(name): dataset[name].values for name in dataset.data_vars}
+    data = load_netcdf(path)
+    return {str(name): data[name].values for name in data.data_vars}

@@ -72,9 +72,12 @@ def count_bigrams(path: str | Path) -> Bigrams:
     """Count the character bigrams of a text file (UTF-8), over at most 256 different characters."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # also a name with a null in it, or bytes that are no text
         raise InputError(
-            f"`corpus` cannot be read: {path} ({error}). Name a text file in UTF-8."
+            f"`corpus` cannot be read: {str(path)!r} ({error}). Name a text file in UTF-8."
         ) from None
     points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     found, indices = np.unique(points, return_inverse=True)

@@ -1,6 +1,5 @@
 """Weights and sequences in one .npz file, to start from and to hand on."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._files import written_whole
+from engram.problem._storage import one_line, read_npz
 from engram.transformer._config import MAX_LENGTH, MAX_TOKENS
 from engram.transformer._model import Layer, Model
 from engram.transformer._task import Sequences, count_occurrences
@@ -23,6 +23,7 @@ def read_weights(path: str | Path, *, dtype: str, scale_scores: bool) -> Model:
     `wo2` (d, d), each of which acts on columns: the weights of PyTorch's `Linear`.
     """
     arrays = _read(path, (*_EMBEDDINGS, *_MATRICES))
+    _require(path, arrays, (*_EMBEDDINGS, *_MATRICES))
     shapes = {name: array.shape for name, array in arrays.items()}
     if any(len(shape) != 2 for shape in shapes.values()):
         name = next(name for name, shape in shapes.items() if len(shape) != 2)
@@ -56,11 +57,10 @@ def read_sequences(path: str | Path, num_tokens: int | None = None) -> Sequences
 
     `triggers` are (K,), or (S, K) where they differ; `outs` says how often each trigger has come.
     """
-    with _opened(path) as file:
-        names = set(file.files)
-    if "seq" not in names:
+    arrays = _read(path, ("seq", "triggers", "outs"))
+    if "seq" not in arrays:
         return None
-    arrays = _read(path, ("seq", "triggers", *({"outs"} & names)))
+    _require(path, arrays, ("seq", "triggers"))
     for name, array in arrays.items():
         if array.dtype.kind not in "iu" or array.size == 0 or array.min() < 0:
             raise InputError(
@@ -114,30 +114,25 @@ def write_start(path: Path, model: Model, sequences: Sequences) -> None:
         np.savez_compressed(partial, **arrays)
 
 
-def _opened(path: str | Path) -> Any:
+def _read(path: str | Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Those of the named arrays that a file has."""
     try:
-        file = np.load(path, allow_pickle=False)
+        found = read_npz(path, names)
     except FileNotFoundError:
         raise InputError(f"{path} is not there. Check the name.") from None
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} cannot be read as .npz ({error}). Name another file.") from None
-    if not hasattr(file, "files"):
-        raise InputError(f"{path} holds one array, not a .npz of several. Name another file.")
-    return file
-
-
-def _read(path: str | Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    with _opened(path) as file:
-        missing = [name for name in names if name not in file]
-        if missing:
-            raise InputError(
-                f"{path} lacks {', '.join(missing)}. It must have {', '.join(names)}, as arrays."
-            )
-        try:
-            found = {name: file[name] for name in names}
-        except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-            raise InputError(f"{path} is damaged ({error}). Name another file.") from None
+    except Exception as error:  # of what type depends on where a file is damaged
+        raise InputError(
+            f"{path} cannot be read as .npz ({one_line(error)}). Name another file."
+        ) from None
     strange = [name for name, array in found.items() if not isinstance(array, np.ndarray)]
     if strange:
         raise InputError(f"`{strange[0]}` in {path} is not an array. Name another file.")
     return found
+
+
+def _require(path: str | Path, arrays: dict[str, np.ndarray], names: tuple[str, ...]) -> None:
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise InputError(
+            f"{path} lacks {', '.join(missing)}. It must have {', '.join(names)}, as arrays."
+        )
