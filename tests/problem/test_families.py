@@ -6,7 +6,8 @@ import pytest
 
 import engram
 from engram import particles
-from engram.problem import uniform, zipf
+from engram._checks import InputError
+from engram.problem import _size, uniform, zipf
 
 
 @pytest.mark.parametrize("correlation", [-1.0, -0.5, 0.0, 0.95, 0.9999, 1.0])
@@ -127,3 +128,30 @@ def test_impossible_families_are_refused(case):
     make, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("size", [2**32, 2**63 - 1, 10**30])
+def test_sizes_beyond_memory_are_refused_before_anything_is_made(size):
+    for make in (
+        lambda: engram.two_tokens(0.5, 0.5, dim=size),
+        lambda: engram.one_hot(size, 3),
+        lambda: engram.orthonormal(3, 3, dim=size, key=0),
+        lambda: engram.on_sphere(0, 4, size, 5),
+        lambda: engram.gaussian(0, 4, 3, size),
+        lambda: engram.from_gram(np.eye(2), np.eye(2), dim=size),
+    ):
+        with pytest.raises(InputError, match="must be at most 2147483647, got"):
+            make()
+
+
+def test_sizes_of_which_the_product_is_too_large_are_told_with_their_gib(monkeypatch):
+    monkeypatch.setattr(_size, "_memory", lambda: 2**34)
+    said = "`dim` = 1000000000 would need about 209 GiB, got a machine with 16.0 GiB"
+    with pytest.raises(InputError, match=said):
+        engram.on_sphere(0, 4, 3, 10**9)
+    assert engram.on_sphere(0, 20_000, 1000, 512).inputs.shape == (20_000, 512)
+
+
+def test_one_hot_is_named_when_precisions_mix():
+    with pytest.raises(InputError, match="`one_hot` computes in float64"):
+        jax.jit(lambda a: engram.one_hot(3, 3, exponent=a).probs)(1.0)

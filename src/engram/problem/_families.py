@@ -20,6 +20,7 @@ from engram.problem._embeddings import (
 )
 from engram.problem._frequencies import frequencies
 from engram.problem._problem import Problem
+from engram.problem._size import check_room
 
 
 @in_double
@@ -39,6 +40,7 @@ def two_tokens(correlation: Scalar, p1: Scalar, *, dim: int = 2) -> Problem:
     check_interval("p1", p1, 0.0, 1.0, "It is a probability.")
     if check_count("dim", dim) < 2:
         raise InputError(f"`dim` must be at least 2, got {dim}. Two orthonormal outputs need it.")
+    _check_sizes(2, 2, dim)
     xp = jnp if is_traced(correlation, p1) else np
     alpha, p1 = xp.asarray(correlation, dtype=float), xp.asarray(p1, dtype=float)
     zero, one = xp.zeros_like(alpha), xp.ones_like(alpha)
@@ -73,8 +75,7 @@ def orthonormal(
 
     Paper: thm:multi.
     """
-    _check_sizes(num_tokens, num_classes)
-    dim = max(num_tokens, num_classes) if dim is None else dim
+    dim = _check_sizes(num_tokens, num_classes, dim)
     if key is None:
         inputs, outputs = canonical_rows(num_tokens, dim), canonical_rows(num_classes, dim)
         return _assemble(inputs, outputs, probs, exponent, "uniform", targets, None)
@@ -84,6 +85,7 @@ def orthonormal(
     return _assemble(inputs, outputs, probs, exponent, "uniform", targets, target_key)
 
 
+@in_double
 def one_hot(
     num_tokens: int,
     num_classes: int,
@@ -99,10 +101,9 @@ def one_hot(
 
     Paper: thm:multi.
     """
-    _check_sizes(num_tokens, num_classes)
-    dim = max(num_tokens, num_classes)
+    dim = _check_sizes(num_tokens, num_classes, None)
     inputs, outputs = canonical_rows(num_tokens, dim), canonical_rows(num_classes, dim)
-    return in_double(_assemble)(inputs, outputs, probs, exponent, "uniform", targets, key)
+    return _assemble(inputs, outputs, probs, exponent, "uniform", targets, key)
 
 
 @in_double
@@ -178,15 +179,15 @@ def from_gram(
     """
     left = rows_with_gram(input_gram, name="input_gram")
     right = rows_with_gram(output_gram, name="output_gram")
-    dim = max(len(left), len(right)) if dim is None else dim
+    dim = max(len(left), len(right)) if dim is None else check_count("dim", dim)
+    check_room(32 * (len(left) + len(right)) * dim, dim=dim)
     inputs = rows_with_gram(input_gram, dim, name="input_gram")
     outputs = rows_with_gram(output_gram, dim, name="output_gram")
     return _assemble(inputs, outputs, probs, exponent, "uniform", targets, key)
 
 
 def _random(rows, key, num_tokens, num_classes, dim, probs, exponent, targets) -> Problem:
-    _check_sizes(num_tokens, num_classes)
-    check_count("dim", dim)
+    _check_sizes(num_tokens, num_classes, dim)
     input_key, output_key, target_key = jax.random.split(as_key(key), 3)
     inputs, outputs = rows(input_key, num_tokens, dim), rows(output_key, num_classes, dim)
     return _assemble(inputs, outputs, probs, exponent, "zipf", targets, target_key)
@@ -220,6 +221,10 @@ def _targets(targets: ArrayLike, N: int, M: int, key: PRNGKeyArray | int | None)
     )
 
 
-def _check_sizes(num_tokens: int, num_classes: int) -> None:
-    check_count("num_tokens", num_tokens)
-    check_count("num_classes", num_classes, least=2)
+def _check_sizes(num_tokens: int, num_classes: int, dim: int | None) -> int:
+    """The dimension, by default the larger of N and M, if embeddings of these sizes can be made."""
+    N, M = check_count("num_tokens", num_tokens), check_count("num_classes", num_classes, least=2)
+    d = max(N, M) if dim is None else check_count("dim", dim)
+    # In double precision, four times: what is drawn, what is made of it, and copies.
+    check_room(4 * 8 * (N + M) * d, num_tokens=N, num_classes=M, dim=d)
+    return d

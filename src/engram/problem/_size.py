@@ -1,0 +1,34 @@
+"""Whether arrays fit into memory, asked before they are made: XLA ends the process where they do not."""
+
+import os
+
+from engram._checks import InputError, check_count
+
+_MOST = 2**31 - 1  # XLA counts the entries along an axis in 32 bits
+
+
+def check_room(bytes_needed: int, **sizes: int) -> None:
+    """Refuse sizes that are no counts or whose arrays would not fit; the sizes go by their names.
+
+    Args:
+        bytes_needed: About how many bytes the arrays of these sizes have.
+        sizes: What the error names.
+    """
+    for name, size in sizes.items():
+        if check_count(name, size) > _MOST:
+            raise InputError(f"`{name}` must be at most {_MOST}, got {size}. Choose a smaller one.")
+    memory = _memory()
+    if bytes_needed > memory:
+        named = ", ".join(f"`{name}` = {size}" for name, size in sizes.items())
+        raise InputError(
+            f"{named} would need about {bytes_needed / 2**30:,.0f} GiB, got a machine with "
+            f"{memory / 2**30:.1f} GiB. Choose smaller ones."
+        )
+
+
+def _memory() -> int:
+    """Bytes of memory that the machine has; a guess where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**36
