@@ -8,7 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from engram._checks import InputError, check_choice, check_floats, is_traced
+from engram._checks import (
+    InputError,
+    check_choice,
+    check_count,
+    check_floats,
+    check_scalar,
+    is_traced,
+)
 from engram._types import Array
 from engram.dynamics._base import AbstractDynamics
 from engram.dynamics._trajectory import Status, Trajectory
@@ -50,13 +57,21 @@ class GradientFlow(AbstractDynamics):
     ):
         check_choice("solver", solver, ("auto", "explicit", "implicit"))
         self.times = read_times(times)
-        self.rtol, self.atol = np.asarray(rtol, float), np.asarray(atol, float)
+        self.rtol, self.atol = _read_tolerance("rtol", rtol), _read_tolerance("atol", atol)
         self.solver = solver
-        self.max_steps = max_steps
+        if check_count("max_steps", max_steps) >= 2**31:
+            raise InputError(f"`max_steps` must be below 2**31, got {max_steps}. Choose fewer.")
+        self.max_steps = int(max_steps)
 
     @property
     def needs_key(self) -> bool:
         return False
+
+
+def _read_tolerance(name: str, value: Any) -> np.ndarray:
+    if not 0 < check_scalar(name, value) < np.inf:
+        raise InputError(f"`{name}` must be positive and finite, got {value}. Try 1e-9.")
+    return np.asarray(value, float)
 
 
 def read_times(times: Any) -> Any:
