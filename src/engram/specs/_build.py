@@ -9,15 +9,18 @@ import xarray as xr
 
 from engram import dynamics as D
 from engram import problem as P
+from engram._checks import InputError
 from engram.problem import Problem
+from engram.problem._size import check_room
 from engram.simulation import simulate
+from engram.simulation._space import choose_space
 from engram.specs._models import DynamicsSpec, ProblemSpec, SimulationSpec
 
 
 def build_problem(spec: ProblemSpec) -> Problem:
     """The problem that a spec describes."""
     if spec.family == "file":
-        return _in_rows(Problem.load(Path(str(spec.path))))
+        return _in_rows(_load(Path(str(spec.path))))
     if spec.family == "two":
         options: Any = {} if spec.dim is None else {"dim": spec.dim}
         return P.two_tokens(_known(spec.correlation), _known(spec.p1), **options)
@@ -29,6 +32,14 @@ def build_problem(spec: ProblemSpec) -> Problem:
         return P.orthonormal(*sizes, dim=spec.dim, **laws, key=spec.seed)
     family = P.on_sphere if spec.family == "sphere" else P.gaussian
     return family(spec.seed, *sizes, _known(spec.dim), **laws)
+
+
+def _load(path: Path) -> Problem:
+    try:
+        return Problem.load(path)
+    except InputError as error:
+        fault = str(error).replace("`path` ", "")
+        raise InputError(f"--problem-file (problem.path): {fault}") from None
 
 
 def _in_rows(problem: Problem) -> Problem:
@@ -76,14 +87,15 @@ def simulate_spec(
 ) -> xr.Dataset:
     """Run what a spec describes, on its own problem or on one that was built or stored before."""
     problem = build_problem(spec.problem) if problem is None else problem
-    run = spec.run
+    run, dynamics = spec.run, build_dynamics(spec.dynamics)
+    _check_fits(problem, dynamics, run.space)
     start = None
     if run.start_scale:
         draws = np.random.default_rng(run.seed).standard_normal((problem.dim, problem.dim))
         start = run.start_scale * draws / np.sqrt(problem.dim)
     return simulate(
         problem,
-        build_dynamics(spec.dynamics),
+        dynamics,
         start=start,
         record=tuple(run.record),
         space=run.space,
@@ -93,6 +105,14 @@ def simulate_spec(
         stop=run.stop,
         progress=progress,
     )
+
+
+def _check_fits(problem: Problem, dynamics: D.AbstractDynamics, space: str) -> None:
+    """Refuse a run that would not fit into memory: a state, its gradient and copies of them."""
+    N, M, d = problem.num_inputs, problem.num_outputs, problem.dim
+    space = choose_space(problem, dynamics, space)
+    more = {"weights": 0, "particles": N**2 + M**2 + 4 * N * M, "margins": N**2}[space]
+    check_room(8 * (4 * d**2 + more), num_tokens=N, num_classes=M, dim=d)
 
 
 def _times(spec: DynamicsSpec) -> np.ndarray:

@@ -1,6 +1,5 @@
 """A training of the transformer, from TOML or options."""
 
-import re
 from typing import Any
 
 from pydantic import Field
@@ -32,15 +31,17 @@ def read_training(
     """The config, the dynamics of each run, and the fingerprint of the start, if the spec has one."""
     dynamics = tables.get("dynamics", {})
     if not isinstance(dynamics, dict):
-        raise InputError(f"1 fault in {source}:\n  dynamics: must be a table, got {dynamics!r}")
+        raise InputError(
+            f"1 fault in {source}:\n  dynamics: must be a table, got {dynamics!r}. "
+            "Write [dynamics]."
+        )
     rates = dynamics.get("learning_rate")
     rates = rates if isinstance(rates, list) else [rates]
     if not rates:
-        raise InputError(f"1 fault in {source}:\n  dynamics.learning_rate: must not be empty")
+        raise InputError(
+            f"1 fault in {source}:\n  dynamics.learning_rate: must not be empty. Give a number."
+        )
     each = [dynamics | ({} if rate is None else {"learning_rate": rate}) for rate in rates]
-    try:
-        spec = validate(TrainingSpec, tables | {"dynamics": each}, source)
-    except InputError as error:  # the user has written one table, not a list of them
-        raise InputError(re.sub(r"\bdynamics\.\d+", "dynamics", str(error))) from None
+    spec = validate(TrainingSpec, tables | {"dynamics": each}, source)
     runs = [build_dynamics(one) for one in spec.dynamics]
     return spec.transformer, runs, None if spec.start is None else spec.start.sha256

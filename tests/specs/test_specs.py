@@ -1,0 +1,123 @@
+"""What specs refuse: values of the wrong type or size, and files that are none."""
+
+import numpy as np
+import pytest
+
+from engram._checks import InputError
+from engram.specs import build_problem, read_spec, read_toml, read_training
+from engram.specs._models import _KIND_NEEDS, OPTIONS, ProblemSpec
+
+DESCENT = {"learning_rate": 1.0, "steps": 5}
+SPHERE = {"family": "sphere", "num_tokens": 4, "num_classes": 3, "dim": 5}
+
+
+def faults(tables, source="spec.toml", read=read_spec):
+    with pytest.raises(InputError) as caught:
+        read(tables, source)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "field", "value"),
+    [
+        ("dynamics", "steps", True),
+        ("dynamics", "steps", "5"),
+        ("dynamics", "steps", 10**30),
+        ("dynamics", "batch_size", 2**32),
+        ("dynamics", "learning_rate", "1"),
+        ("problem", "dim", "8"),
+        ("problem", "dim", 2**32),
+        ("problem", "num_tokens", 10**30),
+        ("problem", "num_classes", 2**63 - 1),
+        ("run", "points", 2**32),
+        ("run", "stop", {"loss": float("nan")}),
+        ("run", "seed", False),
+    ],
+)
+def test_wrong_types_and_sizes_are_faults(table, field, value):
+    tables = {"problem": SPHERE, "dynamics": DESCENT | {"kind": "sgd", "batch_size": 2}, "run": {}}
+    tables[table] = tables[table] | {field: value}
+    assert f"1 fault in spec.toml:\n  {table}.{field}" in faults(tables)
+
+
+def test_whole_numbers_serve_as_floats():
+    spec = read_spec({"dynamics": {"learning_rate": 1, "steps": 5}}, "spec.toml")
+    assert spec.dynamics.learning_rate == 1.0
+    assert read_spec({"dynamics": DESCENT, "run": {"stop": {"loss": 1}}}, "spec.toml").run.stop
+
+
+def test_faults_say_what_is_wrong_and_what_to_do():
+    tables = {
+        "problem": {"correlation": 0.5, "p1": float("nan"), "probs": ["x"], "targets": "some"},
+        "dynamics": DESCENT | {"steps": -1},
+        "run": {"stop": 5, "foo": 1},
+    }
+    said = faults(tables)
+    assert "problem.p1: must be a finite number, got nan" in said
+    assert "problem.probs.0: must be a number, got 'x'" in said
+    assert "targets: must be 'identity', 'mod' or 'random' or a list, got 'some'. Pick" in said
+    assert "steps: must be greater than or equal to 0, got -1. Choose a larger one." in said
+    assert "run.stop: must be 'perfect' or a table, got 5. Pick one." in said
+    assert "run.foo: no such field, got 1. Check its spelling" in said
+    assert said.startswith("6 faults")
+
+
+def test_what_was_typed_is_named_as_it_is_typed():
+    problem = {"family": "spheres", "num_tokens": 10**30}
+    said = faults({"problem": problem, "dynamics": DESCENT}, OPTIONS)
+    assert "--tokens (problem.family): must be 'two'" in said
+    assert "--num-tokens (problem.num_tokens): must be less than 2147483648, got 1000000000" in said
+
+
+@pytest.mark.parametrize("kind", _KIND_NEEDS)
+def test_missing_fields_are_told_of_every_kind_beside_other_faults(kind):
+    needs = ", ".join(_KIND_NEEDS[kind])
+    told = f"dynamics: kind {kind!r} needs {needs}"
+    assert told in faults({"dynamics": {"kind": kind, "foo": 1}})
+    assert faults({"dynamics": {"kind": kind}}).count(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"a = " + b"[" * 3000 + b"]" * 3000, "is not TOML"),
+        (b"a = " + b"9" * 4401, "is not TOML"),
+        (b"a = 0x" + b"f" * 9000, "whole numbers below 2**63: .*: a is beyond"),
+        (b"[dynamics]\nsteps = 999999999999999999999999", "dynamics.steps is beyond"),
+        (b".".join([b"a"] * 4000) + b" = 1", "nests too deep"),
+        (b"# " + b"x" * 2**22, "has more than 4 MiB"),
+        (b"\0", "is not TOML"),
+    ],
+)
+def test_strange_files_are_refused(tmp_path, text, said):
+    path = tmp_path / "spec.toml"
+    path.write_bytes(text)
+    with pytest.raises(InputError, match=said.replace("**", r"\*\*")):
+        read_toml(path)
+
+
+def test_training_is_as_strict():
+    tables = {"transformer": {"dim": "8", "zero_start": 1}, "dynamics": DESCENT}
+    said = faults(tables, read=read_training)
+    assert "transformer.dim: must be a whole number, got '8'" in said
+    assert "transformer.zero_start: must be true or false, got 1" in said
+    tables = {"transformer": {"matrices": ["wo2"]}, "dynamics": DESCENT | {"learning_rate": [1, 2]}}
+    config, runs, _ = read_training(tables, "spec.toml")
+    assert config.matrices == ("wo2",)
+    assert len(runs) == 2
+    for name in ("dim", "sequences"):
+        for size in (2**32, 10**30):
+            said = faults({"transformer": {name: size}, "dynamics": DESCENT}, read=read_training)
+            assert f"`{name}` must be at most" in said
+    said = faults({"transformer": {"dim": 2**31 - 1}, "dynamics": DESCENT}, read=read_training)
+    assert "would need about" in said
+    tables = {"transformer": {"foo": 1}, "dynamics": {"kind": "adam", "learning_rate": [1, 2]}}
+    assert "dynamics: kind 'adam' needs steps" in faults(tables, read=read_training)
+
+
+def test_faults_of_a_problem_file_name_the_option(tmp_path):
+    np.savez(tmp_path / "p.npz", inputs=np.eye(2))
+    for name, said in (("p.npz", "lacks the arrays"), ("none.npz", "is no file")):
+        spec = ProblemSpec(family="file", path=str(tmp_path / name))
+        with pytest.raises(InputError, match=rf"--problem-file \(problem.path\): {said}"):
+            build_problem(spec)
