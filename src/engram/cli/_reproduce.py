@@ -14,7 +14,7 @@ from rich.table import Table
 
 def reproduce(names: list[str], scale: str, out: Path) -> None:
     from engram._checks import InputError, check_choice
-    from engram._files import check_folder, clear_leftovers
+    from engram._files import clear_leftovers
     from engram.figures import FIGURES, SCALES
     from engram.transformer import use_devices
 
@@ -26,10 +26,20 @@ def reproduce(names: list[str], scale: str, out: Path) -> None:
         )
     check_choice("--scale", scale, SCALES)
     use_devices()  # one per core, for the transformer
-    check_folder("--out", out)
+    check_out(out)
     clear_leftovers(out, [*known, "report"])
     wanted = [name for name in known if name in names] if names else list(known)
     _make(wanted, scale, out, _typed(wanted if names else [], scale, out))
+
+
+def check_out(out: Path) -> None:
+    """See whether one can write to the folder; an empty name, which `Path` takes for ".", is none."""
+    from engram._checks import InputError
+    from engram._files import check_folder
+
+    if out == Path() and ("" in sys.argv or "--out=" in sys.argv):
+        raise InputError("`--out` must be a folder, got ''. Name one, or write . for this one.")
+    check_folder("--out", out)
 
 
 def _typed(names: list[str], scale: str, out: Path) -> str:

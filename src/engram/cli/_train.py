@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from engram.cli._pictures import check_picture, write_picture
+from engram.cli._reproduce import check_out
 
 
 def train(
@@ -22,7 +23,6 @@ def train(
     checkpoint_seconds: float,
     plot: Path | None,
 ) -> None:
-    from engram._files import check_folder
     from engram._progress import progress_bar, was_interrupted
     from engram.specs import read_toml, read_training
     from engram.transformer import train as run
@@ -37,7 +37,7 @@ def train(
     config, runs, begun_from = read_training(tables, "the options" if spec is None else str(spec))
     _check_sizes(tables.get("transformer", {}), config, start, data)
     is_first = use_devices(devices, cluster)
-    check_folder("--out", out)
+    check_out(out)
     _check_start(config, start, data, out, begun_from)
     console = Console(quiet=not is_first)
     again = _typed()

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, ClassVar, Literal
 
 from engram._checks import InputError, check_choice, check_count, check_scalar
+from engram.problem._size import check_room
 
 MATRICES = ("wo2", "wk2", "wk1")
 MAX_TOKENS = 256  # tokens are stored as bytes
@@ -69,6 +70,9 @@ class Config:
         check_count("dim", self.dim)
         check_count("sequences", self.sequences)
         check_count("length", self.length, least=2)
+        # Weights and gradients of six matrices; tokens and how often each has come.
+        check_room(2 * 6 * 4 * self.dim**2, dim=self.dim)
+        check_room(3 * self.sequences * (self.length + 1), sequences=self.sequences)
         if self.length > MAX_LENGTH:
             raise InputError(f"`length` must be at most {MAX_LENGTH}, got {self.length}. Use 256.")
         check_count("num_triggers", self.num_triggers)

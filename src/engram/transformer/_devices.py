@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 from engram._checks import InputError
 
 AXIS = "data"
+_DEVICES = 256  # of this process, unless it has more cores: JAX needs a thread for each, and time
 
 
 def use_devices(num: int | None = None, cluster: dict[str, Any] | None = None) -> bool:
@@ -23,6 +24,11 @@ def use_devices(num: int | None = None, cluster: dict[str, Any] | None = None) -
     Returns:
         Whether this is the first process, the one that writes and prints.
     """
+    if num is not None and num > max(_DEVICES, _cores()):
+        raise InputError(
+            f"--devices must be at most {max(_DEVICES, _cores())}, got {num}. One per core is best: "
+            "leave it out."
+        )
     try:
         jax.config.update("jax_num_cpu_devices", num or _cores())
     except RuntimeError:  # JAX has started: it keeps the devices that it has
