@@ -1,10 +1,13 @@
 """`engram sweep` and `engram plot`: from a spec to a store to a picture."""
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import xarray as xr
 
 import engram
 from engram import sweeps
@@ -77,6 +80,10 @@ def test_slices_and_defaults(store, tmp_path, capsys):
         ({"x": "colour"}, "not an axis"),
         ({"value": "height"}, "--value must be among first_perfect, max_loss"),
         ({"at": ["p1"]}, "AXIS=NUMBER"),
+        ({"at": ["correlation=nan"]}, "AXIS=NUMBER, got 'correlation=nan'"),
+        ({"at": ["correlation=inf"]}, "AXIS=NUMBER, got 'correlation=inf'"),
+        ({"x": "correlation", "y": "correlation"}, "must name different axes"),
+        ({"x": "correlation", "at": ["correlation=0.5"]}, "must name different axes"),
         ({"theory": ["magic"]}, "--theory must be among"),
         ({"theory": ["stability"]}, "needs `convergence`"),
     ],
@@ -143,3 +150,65 @@ def test_workers_of_another_version_are_refused(monkeypatch):
     monkeypatch.setattr(Client, "run", lambda self, function: {})
     with pytest.raises(InputError, match="no workers"):
         _cluster.check_workers(Client())
+
+
+def test_what_was_typed_is_told_when_it_is_interrupted(here, tmp_path, monkeypatch):
+    from engram import sweeps
+
+    folder = tmp_path / "my sweeps"
+    folder.mkdir()
+    (folder / "spec.toml").write_text(SPEC)
+
+    def stop(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweeps, "sweep", stop)
+    done = here("sweep", folder / "spec.toml", "--out", folder / "s.zarr", "--threads", 1)
+    assert done.returncode == 130
+    again = f"To go on: engram sweep '{folder}/spec.toml' --out '{folder}/s.zarr' --threads 1"
+    assert again in done.stderr
+
+
+def test_a_damaged_store_is_told_in_a_line(here, store, tmp_path):
+    bad = shutil.copytree(store, tmp_path / "bad.zarr")
+    (bad / "max_loss" / "zarr.json").write_text("{")
+    for command in (
+        ("plot", bad, "--out", tmp_path / "x.png"),
+        ("sweep", store.with_name("spec.toml"), "--out", bad),
+    ):
+        done = here(*command)
+        assert (done.returncode, done.stderr[:6]) == (2, "error:")
+        assert "bad.zarr is damaged" in done.stderr
+
+
+def spoilt_log(run, name):
+    if name == "attributes":
+        path = run / "log.zarr" / "zarr.json"
+        about = json.loads(path.read_text())
+        path.write_text(json.dumps(about | {"attributes": {}}))
+    else:
+        shutil.rmtree(run / "log.zarr" / name)
+
+
+def test_a_damaged_training_cannot_be_plotted(here, tmp_path):
+    config = engram.transformer.Config(dim=8, sequences=6, length=30, seed=3)
+    engram.transformer.train(config, engram.GradientDescent(1.0, 2), out=tmp_path / "whole")
+    assert here("plot", tmp_path / "whole", "--out", tmp_path / "x.png").returncode == 0
+    for name in ("attributes", "accuracy", "loss", "margins_wo2"):
+        bad = shutil.copytree(tmp_path / "whole", tmp_path / name)
+        spoilt_log(bad, name)
+        done = here("plot", bad, "--out", tmp_path / "y.png")
+        assert (done.returncode, done.stderr[:6]) == (2, "error:"), name
+        assert str(bad) in done.stderr
+
+
+def test_files_without_what_their_picture_needs_are_told(here, tmp_path):
+    here("simulate", "-t", 3, "--out", tmp_path / "run.nc")
+    data = xr.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
+    data.assign_attrs(figure="fig3").to_netcdf(tmp_path / "figure.nc", engine="h5netcdf")
+    text = data.loss.astype(str).astype("S")
+    data.assign(loss=text).to_netcdf(tmp_path / "text.nc", engine="h5netcdf")
+    for name in ("figure.nc", "text.nc"):
+        done = here("plot", tmp_path / name, "--out", tmp_path / "y.png")
+        assert (done.returncode, done.stderr[:6]) == (2, "error:"), name
+        assert f"{name} does not hold what its picture needs" in done.stderr

@@ -1,7 +1,10 @@
 """`engram sweep` and `engram plot`: a grid into a store, and a store into a picture."""
 
+import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
@@ -24,6 +27,7 @@ def sweep(
     if out.suffix != ".zarr":
         raise InputError(f"`--out` must end in .zarr, got {out}. Rename it.")
     client: Any = None
+    again = " ".join(["engram", *map(quote, sys.argv[1:])])
     try:
         if scheduler is not None:
             client = remote_client(scheduler)
@@ -33,22 +37,19 @@ def sweep(
             data = run(spec, store=out, client=client, threads=threads, progress=tell)
     except KeyboardInterrupt:
         was_interrupted()  # heard, and told here
-        print(
-            f"interrupted; what was done is kept. To go on: engram sweep {spec} --out {out}",
-            file=sys.stderr,
-        )
+        print(f"interrupted; what was done is kept. To go on: {again}", file=sys.stderr)
         sys.exit(130)
     except OSError as error:
-        raise InputError(
-            f"{error}. What was done is kept; to go on: engram sweep {spec} --out {out}"
-        ) from None
+        raise InputError(f"{error}. What was done is kept; to go on: {again}") from None
     finally:
         if client is not None:
             client.shutdown() if workers is not None else client.close()
     console = Console()
     console.print(data.attrs["summary"], highlight=False, soft_wrap=True)
     console.print(
-        f"written: {out}  (look at it: engram plot {out})", highlight=False, soft_wrap=True
+        f"written: {out}  (look at it: engram plot {quote(str(out))})",
+        highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -81,7 +82,7 @@ def _fixed(at: list[str]) -> dict[str, float]:
             found[name.strip()] = float(number)
         except ValueError:
             sign = ""
-        if not sign:
+        if not sign or not math.isfinite(found[name.strip()]):
             raise InputError(f"--at must be AXIS=NUMBER, got {text!r}. For example --at p1=0.75.")
     return found
 
@@ -117,8 +118,9 @@ def _picture_of_training(source: Path) -> tuple[Any, list[str]]:
     from engram.transformer import open_log
 
     log = open_log(source)
-    said = [] if log.attrs["status"] == "completed" else [f"the training is {log.attrs['status']}"]
-    return draw_training(log), said
+    status = log.attrs.get("status", "without a status")
+    figure = _drawn(source, lambda: draw_training(log))
+    return figure, [] if status == "completed" else [f"the training is {status}"]
 
 
 def _picture_of_file(source: Path) -> tuple[Any, list[str]]:
@@ -128,5 +130,21 @@ def _picture_of_file(source: Path) -> tuple[Any, list[str]]:
 
     data = read_netcdf(source)
     if "figure" in data.attrs:
-        return module_of(data.attrs["figure"]).draw(data), []
-    return draw_run(data, problem_of(data, source), source.stem), []
+        return _drawn(source, lambda: module_of(data.attrs["figure"]).draw(data)), []
+    problem = problem_of(data, source)
+    return _drawn(source, lambda: draw_run(data, problem, source.stem)), []
+
+
+def _drawn(source: Path, draw: Callable[[], Any]) -> Any:
+    """A picture of a file whose content may be anything."""
+    from engram._checks import InputError
+
+    try:
+        return draw()
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{source} does not hold what its picture needs ({type(error).__name__}: {error}). It is "
+            "damaged or was changed; write it again."
+        ) from error
