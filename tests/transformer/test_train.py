@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -236,6 +237,102 @@ def test_dynamics_of_ones_own_are_known_again(tmp_path):
     tf.train(config, own, out=tmp_path / "optax")
     with pytest.raises(InputError, match="by another optimizer"):
         tf.train(config, engram.PracticalDescent(optax.adam(1.0), 3), out=tmp_path / "optax")
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A training with checkpoints at 66 and 68 of 70 steps, and the same to its end."""
+    config, *_ = tiny.make(matrices=("wo2",), length=30, sequences=6)
+    run = tmp_path_factory.mktemp("begun") / "run"
+    descent = engram.GradientDescent(5.0, 70)
+    for step in (66, 68):
+        with pytest.raises(KeyboardInterrupt):
+            tf.train(config, descent, out=run, progress=stop_at(step), patience=1e9)
+    assert [path.stem[-2:] for path in sorted(run.glob("checkpoint-*"))] == ["66", "68"]
+    return run, config, descent, tf.train(config, descent)
+
+
+def rewritten(path, change):
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    change(arrays)
+    np.savez(path, **arrays)
+
+
+def without_leaves(arrays):
+    for name in [name for name in arrays if name.startswith("leaf_")]:
+        del arrays[name]
+
+
+DAMAGES = {
+    "dtype": lambda a: a.update(leaf_0=a["leaf_0"].astype("float16")),
+    "text": lambda a: a.update(leaf_0=np.array(["a"])),
+    "ended": lambda a: a.update(leaf_1=np.array(["a"])),
+    "tail shape": lambda a: a.update(tail_loss=a["tail_loss"][:1]),
+    "tail name": lambda a: a.update(tail_foo=a["tail_loss"]),
+    "no tail": lambda a: a.pop("tail_accuracy"),
+    "no leaves": without_leaves,
+    "not finite": lambda a: a.update(leaf_0=a["leaf_0"] * np.nan),
+    "step": lambda a: a.update(step=np.array(3)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_checkpoint_that_does_not_fit_gives_way_to_the_one_before(begun, tmp_path, damage):
+    source, config, descent, whole = begun
+    run = shutil.copytree(source, tmp_path / "run")
+    newest, before = run / "checkpoint-00000068.npz", run / "checkpoint-00000066.npz"
+    rewritten(newest, DAMAGES[damage])
+    told = []
+    found = tf.train(config, descent, out=run, progress=lambda done, total: told.append(done))
+    assert told[0] == 66
+    np.testing.assert_array_equal(found.log.loss, whole.log.loss)
+    np.testing.assert_array_equal(found.model["wo2"], whole.model["wo2"])
+    run = shutil.copytree(source, tmp_path / "both")
+    for path in (newest, before):
+        rewritten(run / path.name, DAMAGES[damage])
+    with pytest.raises(InputError, match="has no checkpoint that can be used: they are damaged"):
+        tf.train(config, descent, out=run)
+
+
+def test_checkpoints_of_other_names_are_not_taken_up_nor_kept(begun, tmp_path):
+    source, config, descent, whole = begun
+    run = shutil.copytree(source, tmp_path / "run")
+    (run / "checkpoint-00000068.npz").rename(run / "checkpoint-99999999.npz")
+    shutil.copy(run / "checkpoint-99999999.npz", run / "checkpoint-99999998.npz")
+    (run / "checkpoint-mine.npz").write_text("mine")
+    found = tf.train(config, descent, out=run)
+    np.testing.assert_array_equal(found.log.loss, whole.log.loss)
+    assert (run / "checkpoint-00000070.npz").exists()
+
+
+@pytest.mark.parametrize("damage", ["junk", "gone", "shape", "chunk"])
+def test_a_damaged_log_is_told_before_any_work(begun, tmp_path, damage):
+    source, config, descent, _ = begun
+    run = shutil.copytree(source, tmp_path / "run")
+    array = run / "log.zarr" / "accuracy"
+    if damage == "junk":
+        (array / "zarr.json").write_text("{")
+    elif damage == "gone":
+        shutil.rmtree(array)
+    elif damage == "chunk":
+        (array / "c" / "0").write_bytes(b"junk")
+    else:
+        about = json.loads((array / "zarr.json").read_text())
+        (array / "zarr.json").write_text(json.dumps(about | {"shape": [7]}))
+    with pytest.raises(InputError, match=r"log.zarr (cannot be read|does not hold).* train again"):
+        tf.train(config, descent, out=run)
+
+
+@pytest.mark.parametrize("kind", ["momentum", "nesterov", "normalised", "adam", "adamw", "muon"])
+def test_any_optimizer_finds_its_own_memory_again(tmp_path, kind):
+    config, *_ = tiny.make(matrices=("wo2",), length=30, sequences=6, dtype="float32")
+    descent = engram.PracticalDescent(getattr(D, kind)(0.1), 4)
+    with pytest.raises(KeyboardInterrupt):
+        tf.train(config, descent, out=tmp_path / "run", progress=stop_at(2))
+    told = []
+    tf.train(config, descent, out=tmp_path / "run", progress=lambda done, total: told.append(done))
+    assert told[0] == 2
 
 
 needs_reference = pytest.mark.skipif(not SHARED.exists(), reason="needs the reference files")

@@ -7,7 +7,7 @@ import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -21,6 +21,15 @@ from engram.transformer._task import Sequences
 
 _CHUNK = 64  # steps per chunk of the log
 _KEPT = 2  # checkpoints
+
+
+class Checkpoint(NamedTuple):
+    """What a run needs to go on: the leaves of what its dynamics carry, where runs ended, the log's tail."""
+
+    step: int
+    leaves: list[np.ndarray]
+    ended: np.ndarray
+    tail: dict[str, np.ndarray]
 
 
 class Folder:
@@ -119,19 +128,26 @@ class Folder:
         try:
             group = zarr.open_group(self.log_path, mode=mode)
             group["loss"]  # the first thing that anyone wants
+            list(group.arrays())  # all that is there can be opened
         except Exception as error:  # zarr tells damage in many ways
-            raise InputError(
-                f"{self.log_path} cannot be read ({type(error).__name__}). Move {self.path} away and "
-                "train again."
-            ) from None
+            raise self._damaged(error) from None
         return group
+
+    def _damaged(self, error: Exception) -> InputError:
+        return InputError(
+            f"{self.log_path} cannot be read ({type(error).__name__}). Move {self.path} away and "
+            "train again."
+        )
 
     def entries(self, end: int) -> dict[str, np.ndarray]:
         """What the log holds of whole chunks before step `end`, with an axis for runs."""
         group = self._group("r")
-        dims = {name: array.metadata.dimension_names for name, array in group.arrays()}
         last = self.chunk_start(end)
-        found = {name: group[name][:last] for name, axes in dims.items() if axes[0] == "step"}
+        try:
+            dims = {name: array.metadata.dimension_names for name, array in group.arrays()}
+            found = {name: group[name][:last] for name, axes in dims.items() if axes[0] == "step"}
+        except Exception as error:  # zarr tells damage in many ways
+            raise self._damaged(error) from None
         found.pop("step", None)
         return {
             name: values if "run" in dims[name] else values[:, None]
@@ -152,11 +168,16 @@ class Folder:
     ) -> None:
         """Keep what a run needs to go on from `step`, with what it was begun from; drop the oldest."""
         arrays: Any = {f"leaf_{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
-        arrays |= {f"tail_{name}": values for name, values in tail.items()} | {"start": start}
-        with written_whole(self.path / f"checkpoint-{step:08d}.npz") as partial:
+        arrays |= {f"tail_{name}": values for name, values in tail.items()}
+        arrays |= {"start": start, "step": step}
+        target = self.path / f"checkpoint-{step:08d}.npz"
+        with written_whole(target) as partial:
             np.savez(partial, **arrays)
-        for old in self._checkpoints()[:-_KEPT]:
-            old.unlink(missing_ok=True)
+        every = self._checkpoints()
+        kept = every[: every.index(target) + 1][-_KEPT:]  # those beyond it were of no use
+        for old in every:
+            if old not in kept:
+                old.unlink(missing_ok=True)
 
     @staticmethod
     def chunk_start(step: int) -> int:
@@ -166,21 +187,31 @@ class Folder:
     def _checkpoints(self) -> list[Path]:
         return sorted(self.path.glob("checkpoint-*.npz"))
 
-    def newest(self, start: str) -> tuple[int, list[np.ndarray], dict[str, np.ndarray]] | None:
-        """The newest checkpoint of this start that can be read: its step, its leaves, the log's tail."""
+    def checkpoints(self, start: str) -> Iterator[Checkpoint]:
+        """The checkpoints of this start that can be read, the newest first."""
         clear_leftovers(self.path, [path.stem for path in self._checkpoints()])
         for path in reversed(self._checkpoints()):
             try:
-                with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                    if str(file["start"]) != start:
-                        continue
-                    num = sum(name.startswith("leaf_") for name in file.files)
-                    leaves = [file[f"leaf_{k}"] for k in range(num)]
-                    tail = {n[5:]: file[n] for n in file.files if n.startswith("tail_")}
-                    return int(path.stem.split("-")[1]), leaves, tail
+                found = _read_checkpoint(path, start)
             except Exception:  # damaged: the one before it will do
                 continue
-        return None
+            yield found
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether there is any, damaged or not."""
+        return bool(self._checkpoints())
+
+
+def _read_checkpoint(path: Path, start: str) -> Checkpoint:
+    step = int(path.stem.split("-")[1])
+    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    if str(arrays.pop("start")) != start or int(arrays.pop("step", step)) != step:
+        raise ValueError("of another training, or renamed")
+    tail = {n[5:]: arrays.pop(n) for n in list(arrays) if n.startswith("tail_")}
+    *leaves, ended = [arrays.pop(f"leaf_{k}") for k in range(len(arrays))]
+    return Checkpoint(step, leaves, ended, tail)
 
 
 def open_log(path: str | Path) -> xr.Dataset:

@@ -17,7 +17,7 @@ from engram.dynamics import AbstractStepwise, StochasticGradientFlow
 from engram.transformer._config import Config
 from engram.transformer._describe import describe
 from engram.transformer._devices import check_alike
-from engram.transformer._folder import Folder, to_toml
+from engram.transformer._folder import Checkpoint, Folder, to_toml
 from engram.transformer._log import Log, Probes, entry_of
 from engram.transformer._measured import Measured
 from engram.transformer._model import Model
@@ -175,38 +175,67 @@ class _Job:
         self.place = _Place(0, inners, np.full(len(self.runs), _GOES_ON))
         if self.folder is None:
             return
-        if self.resumed:
-            self._take_up(self.folder)
+        taken_up = self.resumed and self._take_up(self.folder)
         check_alike(f"{self.folder.path} is not the same for all processes", self.place.step)
         if jax.process_index() == 0:
-            if self.resumed:
+            if taken_up:
                 self.folder.lengthen(self.tables, self._dataset())
             else:
                 self.folder.begin(self.tables, self.model, self.sequences, self._dataset())
 
-    def _take_up(self, folder: Folder) -> None:
-        found = folder.newest(self.start)
+    def _take_up(self, folder: Folder) -> bool:
+        """Go to the newest checkpoint that fits this training; say whether there is one."""
+        found = next(filter(self._fits, folder.checkpoints(self.start)), None)
         if found is None:
-            return
-        index, (*leaves, ended), tail = found
-        old, structure = jax.tree.flatten(self.place.inners)
-        if [np.shape(leaf) for leaf in leaves] != [np.shape(leaf) for leaf in old]:
+            if folder.has_checkpoints:
+                raise InputError(
+                    f"{folder.path} has no checkpoint that can be used: they are damaged, or were written "
+                    "by another optimizer. Take the old one, or name another folder."
+                )
+            return False
+        index, leaves, ended, tail = found
+        self.place = _Place(index, self._inners(leaves), ended)
+        entries = folder.entries(index)
+        first = folder.chunk_start(index)
+        if not _alike(entries, self.log.cut(0, first)):
             raise InputError(
-                f"{folder.path} was trained by another optimizer: its memory has another form. Take the "
-                "old one, or name another folder."
+                f"{folder.log_path} does not hold what is noted of this training. Move {folder.path} away "
+                "and train again."
             )
-        inners = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
-        self.log.put(0, folder.entries(index))
-        self.log.put(folder.chunk_start(index), tail)
+        self.log.put(0, entries)
+        self.log.put(first, tail)
         goes_on = ended == _GOES_ON
         if np.isnan(self.log.values["loss"][:index, goes_on]).any():
             raise InputError(
                 f"{folder.log_path} has lost entries before step {index}. Move {folder.path} away and "
                 "train again."
             )
-        last = self.log.values["loss"][min(index, self.steps), goes_on]
+        last = self.log.values["loss"][index, goes_on]
         is_whole = index == self.steps and not np.isnan(last).any()
-        self.place, self.saved = _Place(index, inners, ended, is_whole), index
+        self.place, self.saved = self.place._replace(is_whole=is_whole), index
+        return True
+
+    def _inners(self, leaves: list[np.ndarray]) -> Any:
+        """What each run's dynamics carries, from its leaves."""
+        structure = jax.tree.structure(self.place.inners)
+        return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+
+    def _fits(self, found: Checkpoint) -> bool:
+        """Whether a checkpoint has the form and the place of one of this training, and finite weights."""
+        if not 0 <= found.step <= self.steps:
+            return False
+        first, old = Folder.chunk_start(found.step), jax.tree.leaves(self.place.inners)
+        tails = [self.log.cut(first, end) for end in (found.step, found.step + 1)]
+        are_alike = (
+            _alike(dict(enumerate(found.leaves)), dict(enumerate(old)))
+            and _alike({"ended": found.ended}, {"ended": self.place.ended})
+            and any(_alike(found.tail, tail) for tail in tails)
+        )
+        if not are_alike:
+            return False
+        pairs = zip(self.runs, self._inners(found.leaves), found.ended, strict=True)
+        states = [run.state_of(inner) for run, inner, end in pairs if end == _GOES_ON]
+        return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(states))
 
     @property
     def is_over(self) -> bool:
@@ -301,3 +330,11 @@ class _Job:
 def _is_finite(sums: Sums, state: dict[str, Any]) -> bool:
     parts = [sums.loss, *sums.grads.values(), *state.values()]
     return all(bool(np.isfinite(np.asarray(part)).all()) for part in parts)
+
+
+def _alike(found: dict[Any, Any], wanted: dict[Any, Any]) -> bool:
+    """Whether two dictionaries hold arrays of the same names, shapes and types."""
+    form = lambda arrays: {
+        name: (np.shape(each), np.asarray(each).dtype) for name, each in arrays.items()
+    }
+    return form(found) == form(wanted)
