@@ -61,6 +61,7 @@ class Carry(eqx.Module):
 def begin(
     system: AbstractSystem, dynamics: AbstractStepwise, state: PyTree, fold: AbstractFold | None
 ) -> Carry:
+    """What a run carries before its first step."""
     folded = None if fold is None else fold.init(system, state)
     zero = jnp.zeros((), int)
     return Carry(zero, dynamics.init(system, state), folded, zero + int(Status.RUNNING))

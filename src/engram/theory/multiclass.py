@@ -168,7 +168,7 @@ def limit_direction(problem: Problem) -> Weights:
     $W_t / \log t$ tends to it with constant exactly 1; it is also the max-margin solution, all its
     margins being 1.
 
-    Paper: thm:multi; its appendix prints the constant $(M-1)/(\sqrt2 M)$.
+    Paper: thm:multi, eq:lim-bin; the appendix prints the constant $(M-1)/(\sqrt2 M)$.
     """
     E, Pu = _centred(problem)
     return Pu.T @ E

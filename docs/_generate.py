@@ -1,0 +1,171 @@
+"""Pages that are written from the code when the documentation is built: the paper map, the reference, the benchmarks."""
+
+import importlib
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+OUT = DOCS / "generated"
+TESTS = DOCS.parent / "tests"
+# What a user may call, in the order of the reference.
+MODULES = {
+    "engram.problem": "What is to be remembered",
+    "engram.simulation": "Running it",
+    "engram.dynamics": "How it moves",
+    "engram.observables": "What can be recorded",
+    "engram.memory": "The memory, as a matrix",
+    "engram.particles": "The memory, as interacting particles",
+    "engram.capacity": "What a memory can hold",
+    "engram.planes": "Landscapes",
+    "engram.theory.binary": "Theory: two classes",
+    "engram.theory.multiclass": "Theory: many classes",
+    "engram.theory.interference": "Theory: two tokens that interfere",
+    "engram.theory.spike": "Theory: loss spikes",
+    "engram.theory.printed": "Theory: what is printed and false",
+    "engram.audits": "The audit",
+    "engram.sweeps": "Sweeps",
+    "engram.transformer": "The transformer",
+    "engram.figures": "The figures",
+    "engram.special": "Numerical tools",
+    "engram.system": "What moves",
+}
+LABEL = re.compile(r"\b((?:eq|thm|fig|app|proof|sub|ass):[A-Za-z0-9_-]+|\bpb\b)")
+
+
+def public(module_name: str) -> dict[str, Any]:
+    """Functions and classes of a module that are engram's own, by name."""
+    module = importlib.import_module(module_name)
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (inspect.isfunction(value) or inspect.isclass(value) or hasattr(value, "__wrapped__"))
+        and getattr(value, "__module__", "").startswith("engram")
+        and (module_name.count(".") == 1 or value.__module__ == module_name)
+    }
+
+
+def cited(value: Any) -> list[str]:
+    """Labels that a docstring cites after "Paper:"."""
+    _, _, tail = (inspect.getdoc(value) or "").partition("Paper:")
+    return LABEL.findall(tail)
+
+
+def tests_of(functions: list[str]) -> list[str]:
+    """Test files that call one of the functions by its last two names, such as `memory.grad`."""
+    ends = [re.escape(".".join(name.split(".")[-2:])) for name in functions]
+    ends += [rf"engram\.{re.escape(name.split('.')[-1])}" for name in functions]
+    pattern = re.compile(rf"\b(?:{'|'.join(ends)})\b") if ends else re.compile(r"(?!)")
+    files = [path for path in sorted(TESTS.rglob("test_*.py")) if pattern.search(path.read_text())]
+    return [str(path.relative_to(TESTS.parent)) for path in files]
+
+
+def paper_map() -> dict[str, dict[str, Any]]:
+    """For every label of the paper: the functions, claims, tests and figures that answer to it."""
+    from engram import audits, figures
+    from engram._paper import LABELS
+
+    functions: dict[str, list[str]] = {label: [] for label in LABELS}
+    for module in MODULES:
+        for name, value in public(module).items():
+            for label in dict.fromkeys(cited(value)):
+                functions[label].append(f"{module}.{name}")
+    pictures = {figures.module_of(name).LABEL: name for name in figures.FIGURES}
+    claims: dict[str, list[str]] = {label: [] for label in LABELS}
+    for claim in audits.select(None):
+        for label in LABEL.findall(claim.label):
+            claims[label].append(claim.id)
+    return {
+        label: {
+            "entry": entry,
+            "functions": functions[label],
+            "claims": claims[label],
+            "tests": tests_of(functions[label])
+            + (["tests/audits/test_verdicts.py"] if claims[label] else [])
+            + (["tests/figures/test_figures.py"] if label in pictures else []),
+            "figure": pictures.get(label),
+        }
+        for label, entry in LABELS.items()
+    }
+
+
+def write_paper_map() -> None:
+    lines = [
+        "# Paper map",
+        "",
+        "Every label of the paper, and where it lives here: functions whose docstring cites it, claims of the "
+        "[audit](../audit.md), tests that call them, and the figure. Written from the code when this page is built.",
+        "",
+        "| in the paper | what it is | functions | claims | tests | figure |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    nothing = []
+    for label, row in paper_map().items():
+        entry = row["entry"]
+        if not (row["functions"] or row["claims"] or row["figure"]):
+            nothing.append(f"`{label}` ({entry.meaning})")
+            continue
+        code = ", ".join(f"{{py:obj}}`{name.removeprefix('engram.')} <{name}>`" for name in row["functions"])
+        shown = [f"`{name.removeprefix('tests/')}`" for name in row["tests"]]
+        tests = ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
+        place = f"{entry.number} `{label}`".strip()
+        lines.append(
+            f"| {place} | {entry.meaning} | {code} | {', '.join(row['claims'])} | {tests} | {row['figure'] or ''} |"
+        )
+    lines += ["", f"Labels that need no code of their own: {', '.join(nothing)}.", ""]
+    (OUT / "paper-map.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def write_reference() -> None:
+    pages = []
+    for module, title in MODULES.items():
+        names = public(module)
+        if not names:
+            continue
+        page = module.removeprefix("engram.").replace(".", "-")
+        pages.append(page)
+        text = (importlib.import_module(module).__doc__ or "").strip()
+        lines = [f"# {title}: `{module}`", "", "```{eval-rst}", f".. py:module:: {module}", "   :no-index:", ""]
+        lines += [*text.splitlines(), ""]
+        for name, value in names.items():
+            kind = "autoclass" if inspect.isclass(value) else "autofunction"
+            lines += [f".. {kind}:: {module}.{name}", "   :members:" if kind == "autoclass" else "", ""]
+        lines += ["```", ""]
+        (OUT / f"{page}.md").write_text("\n".join(lines), encoding="utf-8")
+    top = "Names that `engram` itself has (`engram.simulate`, `engram.Problem` and so on) are found under their modules."
+    lines = ["# Reference", "", top, "", "```{toctree}", ":maxdepth: 1", "", *pages, "```", ""]
+    (OUT / "reference.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def write_benchmarks() -> None:
+    """The tables of the performance page, from what `engram bench --json` printed on the reference machine."""
+    lines = [
+        "| work | one unit | engram, units/s | peer, units/s | against | ratio | of limit |",
+        "| --- | --- | ---: | ---: | --- | ---: | ---: |",
+    ]
+    for row in json.loads((DOCS / "bench.json").read_text()):
+        peer = "" if row["peer"] is None else f"{row['peer']:,.4g} ±{row['peer_spread'] / 2:.0%}"
+        ratio = "" if row["ratio"] is None else f"**{row['ratio']:,.{2 if row['ratio'] < 10 else 0}f}**"
+        limit = "" if row["limit_fraction"] is None else f"{row['limit_fraction']:.0%}"
+        ours = f"{row['engram']:,.4g} ±{row['spread'] / 2:.0%}"
+        lines.append(f"| `{row['name']}` | {row['work']} | {ours} | {peer} | {row['against']} | {ratio} | {limit} |")
+    (OUT / "bench-table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines = ["| work | fixed | time grows like | operations grow like |", "| --- | --- | --- | --- |"]
+    for row in json.loads((DOCS / "growth.json").read_text()):
+        size, fit = row["size"], f"{row['exponent']:.2f} ± {row['error']:.2f}"
+        lines.append(f"| {row['name']} | {row['fixed']} | {size}^({fit}) | {size}^{row['counted']:.2f} |")
+    (OUT / "growth-table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_pages(*_: Any) -> None:
+    OUT.mkdir(exist_ok=True)
+    write_paper_map()
+    write_reference()
+    write_benchmarks()
+
+
+if __name__ == "__main__":
+    write_pages()

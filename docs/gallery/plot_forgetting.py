@@ -1,0 +1,41 @@
+"""
+Forgetting with limited capacity
+================================
+
+When tokens outnumber dimensions, the minimiser of the cross-entropy may recall fewer tokens than another matrix would:
+training to the end forgets. Both are found with certificates.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import engram
+
+for seed in range(100):
+    problem = engram.on_sphere(seed, num_tokens=5, num_classes=2, dim=2)
+    found = engram.capacity.calibration(problem)
+    if found.excess > 0.15:
+        break
+print(f"draw {seed}: the loss's minimiser errs by {found.error:.2f}, the best W by {found.least.error:.2f}")
+
+plane = engram.planes.memory_plane(problem)
+descent = engram.GradientDescent(learning_rate=2.0, steps=3000)
+run = engram.simulate(problem, descent, record=("error", "loss", "weights"), points=300)
+x, y = plane.coordinates(problem, run.weights.values)[0].T
+size = 1.3 * max(np.abs(x).max(), np.abs(y).max())
+map_ = engram.landscape(
+    problem, plane, ("loss", "error"), first=(-size, size, 200), second=(-size, size, 200)
+)
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
+mesh = left.pcolormesh(map_.first, map_.second, map_.error, cmap="Blues_r")
+left.plot(x, y, color="#D55E00", lw=1.5)
+left.plot(x[-1], y[-1], "*", color="#D55E00", ms=10)
+left.set(title="0-1 loss, and where descent goes")
+figure.colorbar(mesh)
+right.semilogx(run.step + 1, run.error, drawstyle="steps-post", label="0-1 loss")
+right.semilogx(run.step + 1, run.loss, label="cross-entropy")
+right.axhline(found.least.error, color="black", ls="--", lw=1, label="smallest 0-1 loss")
+right.set(xlabel="step + 1", title="the loss falls, an error stays")
+right.legend()
+plt.show()
