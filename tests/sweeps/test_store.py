@@ -76,7 +76,7 @@ def test_units_whose_chunks_are_gone_are_left(store):
 def test_an_axis_that_is_lost_is_told_and_written_again(store):
     for damage in (shutil.rmtree, lambda axis: (axis / "zarr.json").write_text("{"), spoil_axis):
         damage(store / "x")
-        with pytest.raises(InputError, match=r"s.zarr is damaged"):
+        with pytest.raises(InputError, match=r"s.zarr is damaged: its axis `x` .* writes it anew"):
             sweeps.open_sweep(store)
         assert made(store).x.values.tolist() == AXES["x"]
 
@@ -110,6 +110,13 @@ def test_arrays_of_another_shape_are_told(store, name):
     spoil(store, name, shape=[7, 7])
     with pytest.raises(InputError, match=rf"s.zarr is damaged: `{name}` .*\(7, 7\)"):
         made(store)
+
+
+def test_a_store_without_results_is_told(store):
+    for name in ("height", "pair"):
+        shutil.rmtree(store / name)
+    with pytest.raises(InputError, match="s.zarr is damaged: an array in it"):
+        sweeps.open_sweep(store)
 
 
 def test_a_spec_that_is_no_json_is_told(store):

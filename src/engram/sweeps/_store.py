@@ -66,11 +66,7 @@ class Store:
             if found != form:
                 raise _damaged(self.path, name, f"shape, chunks and dtype are {found}, not {form}")
         for name, values in plan.axes.items():
-            try:
-                is_same = np.array_equal(self._group[name][...], values)
-            except Exception:  # zarr tells damage in many ways
-                is_same = False
-            if not is_same:
+            if not _has_axis(self._group, name, values):
                 _write_axis(self._group.group, name, values)
 
     def done(self) -> set[Unit]:
@@ -135,23 +131,26 @@ def open_sweep(path: Any) -> xr.Dataset:
         raise InputError(
             f"{path} is not there. Make it with `engram sweep SPEC.toml --out {path}`."
         )
-    attrs = dict(_open_group(path, "r").attrs)
+    group = _open_group(path, "r")
+    attrs = dict(group.attrs)
     if attrs.get("kind") != _KIND:
         raise InputError(
             f"{path} is not a sweep of engram. Name a store that `engram sweep` wrote."
         )
-    axes = _spec_in(path, attrs)["axes"]
-    with _damage_told(path, "a variable"):
-        data = xr.open_zarr(path, consolidated=False, chunks=None)
-        marked = _marked(data.done.values)
-        left = data.done.size - len(marked)
-        data = data.drop_vars(list(_OWN))
-        moved = [name for name in axes if not np.array_equal(data[name].values, axes[name])]
-    if moved:
-        raise InputError(
-            f"{path} is damaged: its axis `{moved[0]}` is not that of its spec. Run `engram sweep` "
-            "with its spec again, which writes it anew."
-        )
+    for name, values in _spec_in(path, attrs)["axes"].items():
+        if not _has_axis(group, name, values):
+            raise InputError(
+                f"{path} is damaged: its axis `{name}` is not that of its spec. Run `engram sweep` with "
+                "its spec again, which writes it anew."
+            )
+    with _damage_told(path, "done"):
+        marks = group["done"][...]
+        marked = _marked(marks)
+        left = marks.size - len(marked)
+    with _damage_told(path):
+        data = xr.open_zarr(path, consolidated=False, chunks=None).drop_vars(list(_OWN))
+    if not data.data_vars:
+        raise _damaged(path, None, "none is left of what was measured")
     for array in data.data_vars.values():
         array.encoding["source"] = str(path)
     for unit in marked:
@@ -186,15 +185,23 @@ def _chunk(folder: Path, unit: Unit, ndim: int) -> Path:
     return folder.joinpath("c", *map(str, unit), *["0"] * (ndim - len(unit)))
 
 
-def _damaged(path: Path, what: str, why: str) -> InputError:
+def _has_axis(group: Any, name: str, values: Any) -> bool:
+    try:
+        return np.array_equal(group[name][...], values)
+    except Exception:  # zarr tells damage in many ways
+        return False
+
+
+def _damaged(path: Path, what: str | None, why: str) -> InputError:
+    name = "an array" if what is None else f"`{what}`"
     return InputError(
-        f"{path} is damaged: `{what}` in it cannot be used ({why}). Name another store, or delete this "
-        "one and run again."
+        f"{path} is damaged: {name} in it cannot be used ({why}). Name another store, or delete this one "
+        "and run again."
     )
 
 
 @contextlib.contextmanager
-def _damage_told(path: Path, what: str) -> Iterator[None]:
+def _damage_told(path: Path, what: str | None = None) -> Iterator[None]:
     """Whatever goes wrong while a store is read, as one error that names it."""
     try:
         yield
