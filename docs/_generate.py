@@ -99,8 +99,6 @@ def write_paper_map() -> None:
         "Every label of the paper, and where it lives here: functions whose docstring cites it, claims of the "
         "[audit](../audit.md), tests that call them, and the figure. Written from the code when this page is built.",
         "",
-        "| in the paper | what it is | functions | claims | tests | figure |",
-        "| --- | --- | --- | --- | --- | --- |",
     ]
     nothing = []
     for label, row in paper_map().items():
@@ -108,13 +106,12 @@ def write_paper_map() -> None:
         if not (row["functions"] or row["claims"] or row["figure"]):
             nothing.append(f"`{label}` ({entry.meaning})")
             continue
-        code = ", ".join(f"{{py:obj}}`{name.removeprefix('engram.')} <{name}>`" for name in row["functions"])
-        shown = [f"`{name.removeprefix('tests/')}`" for name in row["tests"]]
-        tests = ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
-        place = f"{entry.number} `{label}`".strip()
-        lines.append(
-            f"| {place} | {entry.meaning} | {code} | {', '.join(row['claims'])} | {tests} | {row['figure'] or ''} |"
-        )
+        functions = [f"{{py:obj}}`{name.removeprefix('engram.')} <{name}>`" for name in row["functions"]]
+        tests = [f"`{name.removeprefix('tests/')}`" for name in row["tests"]]
+        figure = [f"[{row['figure']}](../figures.md)"] if row["figure"] else []
+        lines += [f"**{entry.number}** `{label}`: {entry.meaning}"]
+        parts = {"functions": functions, "claims": row["claims"], "tests": tests, "figure": figure}
+        lines += [f": *{name}*: {', '.join(found)}\n" for name, found in parts.items() if found]
     lines += ["", f"Labels that need no code of their own: {', '.join(nothing)}.", ""]
     (OUT / "paper-map.md").write_text("\n".join(lines), encoding="utf-8")
 
@@ -128,11 +125,13 @@ def write_reference() -> None:
         page = module.removeprefix("engram.").replace(".", "-")
         pages.append(page)
         text = (importlib.import_module(module).__doc__ or "").strip()
-        lines = [f"# {title}: `{module}`", "", "```{eval-rst}", f".. py:module:: {module}", "   :no-index:", ""]
-        lines += [*text.splitlines(), ""]
+        lines = [f"# {title}: `{module}`", "", text, "", "```{eval-rst}"]
         for name, value in names.items():
             kind = "autoclass" if inspect.isclass(value) else "autofunction"
-            lines += [f".. {kind}:: {module}.{name}", "   :members:" if kind == "autoclass" else "", ""]
+            options = ["   :members:"] if kind == "autoclass" else []
+            # Fields of a tuple are told in its docstring, if they need telling.
+            options += [f"   :exclude-members: {', '.join(value._fields)}"] if hasattr(value, "_fields") else []
+            lines += [f".. {kind}:: {module}.{name}", *options, ""]
         lines += ["```", ""]
         (OUT / f"{page}.md").write_text("\n".join(lines), encoding="utf-8")
     top = "Names that `engram` itself has (`engram.simulate`, `engram.Problem` and so on) are found under their modules."

@@ -15,6 +15,7 @@ logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)  # no TPU is 
 
 project = "engram"
 author = "The engram developers"
+copyright = "2026, The engram developers"
 release = version = engram.__version__
 extensions = [
     "myst_parser",
