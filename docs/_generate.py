@@ -106,7 +106,9 @@ def write_paper_map() -> None:
         if not (row["functions"] or row["claims"] or row["figure"]):
             nothing.append(f"`{label}` ({entry.meaning})")
             continue
-        functions = [f"{{py:obj}}`{name.removeprefix('engram.')} <{name}>`" for name in row["functions"]]
+        functions = [
+            f"{{py:obj}}`{name.removeprefix('engram.')} <{name}>`" for name in row["functions"]
+        ]
         tests = [f"`{name.removeprefix('tests/')}`" for name in row["tests"]]
         figure = [f"[{row['figure']}](../figures.md)"] if row["figure"] else []
         lines += [f"**{entry.number}** `{label}`: {entry.meaning}"]
@@ -130,7 +132,11 @@ def write_reference() -> None:
             kind = "autoclass" if inspect.isclass(value) else "autofunction"
             options = ["   :members:"] if kind == "autoclass" else []
             # Fields of a tuple are told in its docstring, if they need telling.
-            options += [f"   :exclude-members: {', '.join(value._fields)}"] if hasattr(value, "_fields") else []
+            options += (
+                [f"   :exclude-members: {', '.join(value._fields)}"]
+                if hasattr(value, "_fields")
+                else []
+            )
             lines += [f".. {kind}:: {module}.{name}", *options, ""]
         lines += ["```", ""]
         (OUT / f"{page}.md").write_text("\n".join(lines), encoding="utf-8")
@@ -147,15 +153,24 @@ def write_benchmarks() -> None:
     ]
     for row in json.loads((DOCS / "bench.json").read_text()):
         peer = "" if row["peer"] is None else f"{row['peer']:,.4g} ±{row['peer_spread'] / 2:.0%}"
-        ratio = "" if row["ratio"] is None else f"**{row['ratio']:,.{2 if row['ratio'] < 10 else 0}f}**"
+        ratio = (
+            "" if row["ratio"] is None else f"**{row['ratio']:,.{2 if row['ratio'] < 10 else 0}f}**"
+        )
         limit = "" if row["limit_fraction"] is None else f"{row['limit_fraction']:.0%}"
         ours = f"{row['engram']:,.4g} ±{row['spread'] / 2:.0%}"
-        lines.append(f"| `{row['name']}` | {row['work']} | {ours} | {peer} | {row['against']} | {ratio} | {limit} |")
+        lines.append(
+            f"| `{row['name']}` | {row['work']} | {ours} | {peer} | {row['against']} | {ratio} | {limit} |"
+        )
     (OUT / "bench-table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    lines = ["| work | fixed | time grows like | operations grow like |", "| --- | --- | --- | --- |"]
+    lines = [
+        "| work | fixed | time grows like | operations grow like |",
+        "| --- | --- | --- | --- |",
+    ]
     for row in json.loads((DOCS / "growth.json").read_text()):
         size, fit = row["size"], f"{row['exponent']:.2f} ± {row['error']:.2f}"
-        lines.append(f"| {row['name']} | {row['fixed']} | {size}^({fit}) | {size}^{row['counted']:.2f} |")
+        lines.append(
+            f"| {row['name']} | {row['fixed']} | {size}^({fit}) | {size}^{row['counted']:.2f} |"
+        )
     (OUT / "growth-table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

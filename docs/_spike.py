@@ -25,12 +25,20 @@ def main() -> None:
         )
         for rate in (10.0, 1.0)
     }
-    map_ = engram.landscape(problem, plane, ("loss", "error"), first=(-1, 8, 150), second=(-17, 10, 150))
+    map_ = engram.landscape(
+        problem, plane, ("loss", "error"), first=(-1, 8, 150), second=(-17, 10, 150)
+    )
     with plotting.style():
         figure, axes = plt.subplots(1, 3, figsize=(8.4, 2.7), layout="constrained")
-        axes[0].contourf(map_.first, map_.second, 1 - map_.error, levels=[0.9, 1.1], colors=["#E4F0FA"])
-        axes[0].contour(map_.first, map_.second, map_.loss, levels=10, colors="0.75", linewidths=0.5)
-        axes[0].set(title="weights; no error in the blue wedge", xlabel=r"$\gamma_1$", ylabel=r"$\gamma_2$")
+        axes[0].contourf(
+            map_.first, map_.second, 1 - map_.error, levels=[0.9, 1.1], colors=["#E4F0FA"]
+        )
+        axes[0].contour(
+            map_.first, map_.second, map_.loss, levels=10, colors="0.75", linewidths=0.5
+        )
+        axes[0].set(
+            title="weights; no error in the blue wedge", xlabel=r"$\gamma_1$", ylabel=r"$\gamma_2$"
+        )
         axes[1].set(title="loss", xlabel="step", yscale="log", xlim=(0, STEPS), ylim=(0.04, 2))
         axes[2].set(title="margin of the rare token", xlabel="step", xlim=(0, STEPS), ylim=(-7, 3))
         axes[2].axhline(0, color="0.5", lw=0.8)

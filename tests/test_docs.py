@@ -58,7 +58,9 @@ def test_gallery_runs(path, monkeypatch):
 def test_the_paper_map_has_every_label_and_leads_to_tests(generate):
     rows = generate.paper_map()
     assert set(rows) == set(LABELS)
-    assert [row["figure"] for row in rows.values() if row["figure"]] == [f"fig{k}" for k in range(1, 8)]
+    assert [row["figure"] for row in rows.values() if row["figure"]] == [
+        f"fig{k}" for k in range(1, 8)
+    ]
     for label, row in rows.items():
         if label.startswith(("thm:", "fig:")):
             assert row["tests"], label

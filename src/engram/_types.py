@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 Array = jax.Array | np.ndarray
 Scalar = float | int | np.floating | Float[Array, ""]
@@ -12,5 +12,4 @@ Scalar = float | int | np.floating | Float[Array, ""]
 Numbers = Any  # float64 numbers, in the shape of what a formula was given
 Weights = Float[Array, "d d"]  # W, acting on columns: W e_x
 Scores = Float[Array, "N M"]  # w[x, y] = <u_y, W e_x>
-Labels = Int[Array, " N"]
 ArrayLike = Any  # whatever `numpy.asarray` or `.detach()` can read: lists, NumPy, JAX, PyTorch

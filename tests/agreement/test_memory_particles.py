@@ -90,3 +90,25 @@ def test_scores_of_no_matrix_are_refused():
     w = np.random.default_rng(0).standard_normal((9, 5))
     with pytest.raises(ValueError, match=r"belong to no W.*weights_to_scores"):
         particles.scores_to_weights(problem, w)
+
+
+def test_the_largest_eigenvalues_agree(problem):
+    W = cases.weights(problem)
+    num = min(2, problem.dim**2)
+    values, residuals = particles.top_eigenvalues(problem, memory.scores(problem, W), num)
+    pairs = memory.top_eigenpairs(problem, W, num)
+    np.testing.assert_allclose(values, pairs.values, rtol=1e-9, atol=1e-12)
+    assert (np.asarray(residuals) <= 1e-9 * np.asarray(values)[0]).all()
+
+
+def test_loss_and_gradient_in_one_pass_are_those_of_two(problem):
+    W = cases.weights(problem)
+    loss, grad = memory.loss_and_grad(problem, W)
+    np.testing.assert_allclose(loss, memory.loss(problem, W), **ROUNDING)
+    np.testing.assert_allclose(grad, memory.grad(problem, W), **ROUNDING)
+
+
+def test_output_gaps_are_differences_of_inner_products(problem):
+    U, gaps = np.asarray(problem.outputs), np.asarray(particles.output_gaps(problem))
+    for i, j, k in [(0, 1, 0), (1, 0, len(U) - 1)]:
+        np.testing.assert_allclose(gaps[i, j, k], U[i] @ (U[j] - U[k]), **ROUNDING)

@@ -80,8 +80,8 @@ def test_missing_fields_are_told_of_every_kind_beside_other_faults(kind):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"a = " + b"[" * 3000 + b"]" * 3000, "is not TOML"),
-        (b"a = " + b"9" * 4401, "is not TOML"),
+        (b"a = " + b"[" * 3000 + b"]" * 3000, "thousands of levels"),
+        (b"a = " + b"9" * 4401, "a number of thousands of digits"),
         (b"a = 0x" + b"f" * 9000, "whole numbers below 2**63: .*: a is beyond"),
         (b"[dynamics]\nsteps = 999999999999999999999999", "dynamics.steps is beyond"),
         (b".".join([b"a"] * 4000) + b" = 1", "nests too deep"),

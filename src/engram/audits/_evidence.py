@@ -90,7 +90,8 @@ def frequency(hits: Any, *, above: float | None = None, below: float | None = No
     hits = np.asarray(hits, float)
     share, count = hits.mean(), hits.size
     error = np.sqrt(max(share * (1 - share), 1 / count) / count)
-    slack = share - above if above is not None else (below or 0.0) - share
+    assert (above is None) != (below is None)
+    slack = share - above if above is not None else below - share
     note = f"{share:.3f} ± {error:.3f} over {count} draws"
     return Evidence(np.asarray(slack), {"frequency": share}, 3 * error, note, cases=count)
 

@@ -21,10 +21,6 @@ class Pairs(NamedTuple):
     contrast: np.ndarray
     learning_rate: np.ndarray
 
-    def columns(self) -> dict[str, np.ndarray]:
-        """The parameters by name, each as a column next to time."""
-        return {name: values[:, None] for name, values in self._asdict().items()}
-
 
 def pairs(
     rng: np.random.Generator,

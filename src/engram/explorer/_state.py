@@ -12,7 +12,6 @@ MOST_RUNS = 4
 DENSE_STEPS = 1000  # up to here every step is recorded
 FEW_STEPS = 400  # recorded, evenly on a logarithmic scale, beyond
 
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Rate = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 Coordinate = Annotated[float, Field(ge=-1e4, le=1e4, allow_inf_nan=False)]

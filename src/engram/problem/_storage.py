@@ -84,5 +84,9 @@ def load_netcdf(path: str | os.PathLike[str], **options: Any) -> Any:
 
 
 def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
-    data = load_netcdf(path)
-    return {str(name): data[name].values for name in data.data_vars}
+    # Past the labels of the axes, which are not needed: HDF5 may search damaged ones for ever.
+    import h5py
+
+    with h5py.File(path) as file:
+        arrays = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
+        return {name: np.asarray(item[()]) for name, item in arrays.items()}

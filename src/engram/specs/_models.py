@@ -191,8 +191,12 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"SPEC cannot be read: {path} ({error}). Check the name.") from None
     try:
         tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also of an integer with thousands of digits
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"SPEC is not TOML: {path}: {error}. Fix that line.") from None
+    except (ValueError, RecursionError):
+        raise InputError(
+            f"SPEC has a number of thousands of digits, or thousands of levels: {path}. Fix that."
+        ) from None
     _check_values(path, tables)
     return tables
 

@@ -180,7 +180,7 @@ def expansion_constant(rate: float, learning_rate: float, *, steps: int = 200_00
     x = float(eta * c)
     require(x > 0, "learning_rate * rate > 0", x)
     require(steps >= 1, "steps >= 1", steps)
-    reached = math.log(x * steps) - max(x / 2, 0.0)
+    reached = math.log(x * steps) - x / 2
     require(reached > math.log(1000), "x * steps >= 1000 e^(x/2)", x, "Take more steps.")
     m = 0.0
     for _ in range(steps):

@@ -79,14 +79,6 @@ def direction_constant(num_classes: int) -> float:
     return (num_classes - 1) / (np.sqrt(2.0) * num_classes)
 
 
-def projected_norm() -> float:
-    r"""$\|\Pi(u_1)\| = 1/\sqrt2$ for any M: C23, it is $\sqrt{1 - 1/M}$.
-
-    Paper: proof:ortho.
-    """
-    return 1 / np.sqrt(2.0)
-
-
 def early_weights(time: ArrayLike, problem: Problem) -> Weights:
     r"""$W \simeq t \sum_x p(x)\,u_{f^*(x)} \otimes e_x$: C26, the mean of the outputs is missing.
 
@@ -158,17 +150,6 @@ def descent_half_gap_bounds(
     middle, reach = xp.log(p / (1 - p)) / 2, eta * c * (1 - alpha)
     low = xp.minimum(0.0, middle - reach * (1 - p))
     return low, middle + p / (2 * (1 - p)) + reach * p
-
-
-def descent_half_gap_deviation(
-    learning_rate: ArrayLike, correlation: ArrayLike, p1: ArrayLike
-) -> Numbers:
-    r"""$|\gamma_1 - \bar\gamma| \le \eta (1-\alpha) p_1 + \frac{p_1}{2 p_2}$, its $O(1/t)$ left out: C39.
-
-    Paper: thm:two-flow.
-    """
-    xp, eta, alpha, p = read(learning_rate=learning_rate, correlation=correlation, p1=p1)
-    return eta * (1 - alpha) * p + p / (2 * (1 - p))
 
 
 def descent_half_sum_bound(
