@@ -71,18 +71,6 @@ def read_npz(path: str | os.PathLike[str], names: Collection[str] | None = None)
         return {name: archive[name] for name in archive.files if names is None or name in names}
 
 
-def load_netcdf(path: str | os.PathLike[str], **options: Any) -> Any:
-    """All of a NetCDF file, in memory; if it is damaged, any exception."""
-    import h5py
-    import xarray as xr
-
-    with h5py.File(path) as file:
-        # Where this fails in h5netcdf, that prints a traceback of its own when it is cleared up.
-        file.attrs.get("_nc3_strict")
-    with xr.open_dataset(path, engine="h5netcdf", **options) as data:
-        return data.load()
-
-
 def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
     # Past the labels of the axes, which are not needed: HDF5 may search damaged ones for ever.
     import h5py

@@ -5,11 +5,12 @@ from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
+import h5py
 import xarray as xr
 
 from engram._checks import InputError
 from engram.problem import Problem
-from engram.problem._storage import load_netcdf, one_line
+from engram.problem._storage import one_line
 from engram.specs._models import SimulationSpec, fields_of_family, fields_of_kind, read_spec
 
 _ARRAYS = ("problem_inputs", "problem_outputs", "probs", "problem_targets")
@@ -30,7 +31,11 @@ def read_netcdf(path: Path) -> xr.Dataset:
     if not path.is_file():
         raise InputError(f"SPEC cannot be read: {path} is no file. Check the name.")
     try:
-        return load_netcdf(path, decode_times=False)
+        with h5py.File(path) as file:
+            # Where this fails in h5netcdf, that prints a traceback of its own when it is cleared up.
+            file.attrs.get("_nc3_strict")
+        with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as data:
+            return data.load()
     except Exception as error:  # of what type depends on where a file is damaged
         raise InputError(
             f"SPEC cannot be read as NetCDF: {path} ({one_line(error)}). It is damaged "
