@@ -16,7 +16,9 @@ for seed in range(100):
     found = engram.capacity.calibration(problem)
     if found.excess > 0.15:
         break
-print(f"draw {seed}: the loss's minimiser errs by {found.error:.2f}, the best W by {found.least.error:.2f}")
+print(
+    f"draw {seed}: the loss's minimiser errs by {found.error:.2f}, the best W by {found.least.error:.2f}"
+)
 
 plane = engram.planes.memory_plane(problem)
 descent = engram.GradientDescent(learning_rate=2.0, steps=3000)

@@ -339,3 +339,22 @@ def test_lines_of_theory_know_the_defaults_of_a_spec():
     )  # fmt: skip
     assert sweeps.boundary(found, "one_step").wrong[0] == 0
     assert sweeps.boundary(found, "spike").wrong[0] == 0
+
+
+def test_a_sweep_of_the_same_form_compiles_nothing_and_mixes_nothing_up():
+    def found(low, p1=0.75, seed=0):
+        return engram.sweep(
+            {
+                "problem": {"family": "two", "p1": p1},
+                "dynamics": {"kind": "sgd", "steps": 5, "batch_size": 2},
+                "axes": {"correlation": {"linspace": [low, 0.9, 3]}, "learning_rate": [0.5, 2.0]},
+                "sweep": {"observables": ["final_loss"], "seed": seed},
+            }
+        )
+
+    first, moved, again = found(0.0), found(0.3), found(0.0)
+    assert "compiling" in first.attrs["summary"]
+    assert "compiling" not in moved.attrs["summary"]
+    assert np.array_equal(first.final_loss, again.final_loss)
+    for other in (moved, found(0.0, p1=0.6), found(0.0, seed=1)):
+        assert not np.array_equal(first.final_loss, other.final_loss)

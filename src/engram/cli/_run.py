@@ -1,5 +1,6 @@
 """The `engram` command itself: what must be set before anything heavy is imported, and how it ends."""
 
+import io
 import os
 import sys
 
@@ -14,10 +15,9 @@ def run() -> None:
     heed_interrupts()
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files, whatever backend is set for windows
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal without Greek letters gets question marks
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal without Greek letters gets question marks.
+            stream.reconfigure(errors="replace")
     try:
         _main()
     except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 """Cells: many runs of one shape at a time, each with its own numbers, in lanes of one compiled program."""
 
+import json
 import threading
 import time
 from typing import Any, NamedTuple
@@ -27,6 +28,25 @@ from engram.sweeps._observables import (
 )
 
 _FIRST_HIT = frozenset({"first_perfect"})
+# Programs of the sweeps before: one of the same form, over another grid, compiles nothing.
+_kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+_MOST_KEPT = 32
+
+
+def _programs_for(
+    spec: SimulationSpec, varying: tuple[str, ...], observables: tuple[str, ...], seed: int
+) -> dict[str, Any]:
+    """What was compiled for a simulation with these fields free; a file may have changed meanwhile."""
+    if spec.problem.family == "file":
+        return {}
+    fixed = {
+        name: {key: value for key, value in table.items() if key not in varying}
+        for name, table in spec.model_dump().items()
+    }
+    form = (json.dumps(fixed, sort_keys=True, default=repr), varying, observables, seed)
+    if form not in _kept and len(_kept) >= _MOST_KEPT:
+        _kept.pop(next(iter(_kept)), None)
+    return _kept.setdefault(form, {})
 
 
 class Batch(NamedTuple):
@@ -70,7 +90,7 @@ class Runner:
         room = 2**22 / (2 * TAIL + 1) if self.wanted & NEEDS_TAIL else 2**12
         self.lanes = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
         self.seconds = {"compiling": 0.0, "computing": 0.0}
-        self._programs: dict[str, Any] = {}
+        self._programs = _programs_for(spec, varying, observables, seed)
         self._lock = threading.Lock()  # units run in threads: each program is compiled once
 
     @in_double
