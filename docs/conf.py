@@ -8,7 +8,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import _generate
-
 import engram
 
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)  # no TPU is no news

@@ -6,10 +6,12 @@ import signal
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 
 _PATIENCE = 1.0  # seconds of work before a bar appears
 _asked_to_stop = threading.Event()
+INTERRUPTED = "interrupted; what was written before is kept"
 
 
 def heed_interrupts() -> None:
@@ -19,9 +21,13 @@ def heed_interrupts() -> None:
     the exception was lost, the signal comes again shortly after.
     """
 
-    def handle(number: int, frame: object) -> None:
+    def handle(number: int, frame: types.FrameType | None) -> None:
+        if _is_importing(frame):
+            # Some libraries, written in C++, do not survive an exception while they are loaded.
+            os.write(2, f"{INTERRUPTED}\n".encode())
+            os._exit(130)
         _asked_to_stop.set()
-        signal.default_int_handler(number, frame)  # pyright: ignore[reportArgumentType]
+        signal.default_int_handler(number, frame)
 
     def lost(found: "sys.UnraisableHookArgs") -> None:
         if issubclass(found.exc_type, KeyboardInterrupt):
@@ -34,6 +40,12 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, handle)
     # A polite kill unwinds too, so that no temporary file is left.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
+def _is_importing(frame: types.FrameType | None) -> bool:
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def was_interrupted() -> bool:

@@ -43,8 +43,8 @@ class Work:
     prepare: Callable[[], tuple[Side, Side | str]]
     against: str = ""
     dtype: str = "float64"
-    flops: float = 0.0
-    exps: float = 0.0
+    flops: int | float = 0.0
+    exps: int | float = 0.0
     repeats: int = 1000
     warm_up: bool = True
 

@@ -35,7 +35,7 @@ class Limits:
                 exponentials.append(lambda: s.exp())
             return 2 * 1024**3 / min(map(_best, products)), 1024**2 / min(map(_best, exponentials))
 
-    def seconds(self, dtype: str, flops: float, exps: float) -> float:
+    def seconds(self, dtype: str, flops: int | float, exps: int | float) -> float:
         """The least time for that many operations."""
         if not flops and not exps:
             return 0.0

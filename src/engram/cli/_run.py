@@ -4,7 +4,7 @@ import io
 import os
 import sys
 
-from engram._progress import heed_interrupts, was_interrupted
+from engram._progress import INTERRUPTED, heed_interrupts, was_interrupted
 
 
 def run() -> None:
@@ -42,7 +42,7 @@ def _main() -> None:
 
 def _end(code: object) -> None:
     if was_interrupted():  # and no command has said so
-        print("interrupted; what was written before is kept", file=sys.stderr)
+        print(INTERRUPTED, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(int(str(code)))

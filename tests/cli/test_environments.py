@@ -1,0 +1,82 @@
+"""The command in odd surroundings: Ctrl-C at any moment, poor terminals, closed pipes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ENGRAM = [sys.executable, "-m", "engram"]
+
+
+def run(*args, **environment):
+    return subprocess.run(
+        [*ENGRAM, *args], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.15, 0.5, 1.1, 2.0, 3.5])
+def test_ctrl_c_is_heard_at_any_moment(seconds, tmp_path):
+    out = tmp_path / "long.nc"
+    command = [*ENGRAM, "simulate", "--steps", "300000000", "--out", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    if said:  # else the signal came before any line of ours, and the interpreter just ended
+        assert process.returncode == 130, said
+        assert "interrupted" in said
+        assert "Traceback" not in said
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["long.nc"])
+
+
+def test_a_terminal_without_greek_letters_gets_question_marks():
+    poor = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    done = run("audit", "C15", **poor)
+    assert done.returncode == 0, done.stderr
+    assert "??" in done.stdout
+    as_json = run("audit", "C15", "--json", **poor)
+    assert as_json.returncode == 0, as_json.stderr
+    assert "\\u03b7" in as_json.stdout
+
+
+@pytest.mark.parametrize(
+    "terminal",
+    [{"COLUMNS": "1"}, {"COLUMNS": "10"}, {"NO_COLOR": "1"}, {"TERM": "dumb"}],
+    ids=str,
+)
+def test_small_and_plain_terminals_are_written_to(terminal):
+    done = run("audit", "C01", **terminal)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert "\x1b" not in done.stdout
+
+
+def test_a_reader_that_leaves_is_no_failed_check():
+    shell = f"set -o pipefail; {' '.join(ENGRAM)} audit C15 | head -1"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_window_backend_does_not_matter(tmp_path):
+    picture = tmp_path / "a.png"
+    done = run("simulate", "--steps", "3", "--plot", str(picture), MPLBACKEND="nonsense")
+    assert done.returncode == 0, done.stderr
+    assert picture.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("command", ["simulate", "bench", "audit"])
+def test_a_folder_is_no_picture(command, tmp_path):
+    folder = tmp_path / "a.png"
+    folder.mkdir()
+    done = run(command, *(["C15"] if command == "audit" else []), "--plot", str(folder))
+    assert done.returncode == 2
+    assert "must be a file, got the folder" in done.stderr
+
+
+def test_help_shows_words_in_brackets():
+    assert "engram[cluster]" in run("sweep", "--help", COLUMNS="200").stdout
