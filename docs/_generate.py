@@ -111,7 +111,11 @@ def write_paper_map() -> None:
         ]
         tests = [f"`{name.removeprefix('tests/')}`" for name in row["tests"]]
         figure = [f"[{row['figure']}](../figures.md)"] if row["figure"] else []
-        lines += [f"**{entry.number}** `{label}`: {entry.meaning}"]
+        lines += [
+            f"**{entry.number}** `{label}`: {entry.meaning}"
+            if entry.number
+            else f"`{label}`: {entry.meaning}"
+        ]
         parts = {"functions": functions, "claims": row["claims"], "tests": tests, "figure": figure}
         lines += [f": *{name}*: {', '.join(found)}\n" for name, found in parts.items() if found]
     lines += ["", f"Labels that need no code of their own: {', '.join(nothing)}.", ""]

@@ -29,7 +29,7 @@ def main() -> None:
         problem, plane, ("loss", "error"), first=(-1, 8, 150), second=(-17, 10, 150)
     )
     with plotting.style():
-        figure, axes = plt.subplots(1, 3, figsize=(8.4, 2.7), layout="constrained")
+        figure, axes = plt.subplots(1, 3, figsize=(6.6, 2.3), layout="constrained")
         axes[0].contourf(
             map_.first, map_.second, 1 - map_.error, levels=[0.9, 1.1], colors=["#E4F0FA"]
         )
@@ -57,9 +57,9 @@ def main() -> None:
                 line.set_data(np.asarray(a)[: frame + 1], np.asarray(b)[: frame + 1])
             return [line for line, *_ in lines]
 
-        frames = [*range(STEPS + 1), *[STEPS] * 12]  # and rest on the last
+        frames = [*range(20), *range(20, STEPS + 1, 2), *[STEPS] * 12]  # and rest on the last
         movie = FuncAnimation(figure, show, frames=frames, blit=False)
-        movie.save(Path(__file__).with_name("spike.gif"), PillowWriter(fps=6), dpi=80)
+        movie.save(Path(__file__).with_name("spike.gif"), PillowWriter(fps=6), dpi=104)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 Your own phase diagram
 ======================
 
-How many steps until every token is recalled? Forty thousand runs of a thousand steps, in one call. White is where it
+How many steps until every token is recalled? Forty thousand runs of a thousand steps, in one call. Hatched is where it
 was not reached, and the line is where theory says that one step is enough.
 """
 
@@ -28,7 +28,9 @@ steps = found.first_perfect.transpose("learning_rate", "correlation").clip(min=1
 mesh = axes.pcolormesh(found.correlation, found.learning_rate, steps, norm="log", cmap="viridis_r")
 line = engram.sweeps.boundary(found, "one_step")
 print(line.told)
-axes.axvline(1 / 3, color="black", ls="--", lw=1)
+axes.axvline(float(line.level.correlation[abs(line.level).argmin()]), color="black", ls="--", lw=1)
+axes.set_facecolor("0.8")
+axes.patch.set(hatch="////", edgecolor="0.5")
 axes.set(xlabel="correlation of the two tokens", ylabel="learning rate", yscale="log")
 figure.colorbar(mesh, label="steps to perfect accuracy")
 plt.show()

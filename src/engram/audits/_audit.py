@@ -17,7 +17,7 @@ def audit(claims: Any = None, *, seed: int = 0) -> list[Finding]:
     corrected one, and recomputes the counterexamples in ball arithmetic.
 
     Args:
-        claims: Numbers such as "C15", or `Claim`s (see `bound`); by default all of the paper's.
+        claims: Numbers such as "C15", or claims of your own (see `bound`); by default all of the paper's.
         seed: Other draws for another seed.
 
     Returns:

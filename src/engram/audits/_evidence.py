@@ -22,6 +22,7 @@ class Evidence:
         where: The parameters of the cases, by name, in arrays that broadcast to `slack`.
         tolerance: How far below zero is rounding, solver error or sampling error.
         note: What else there is to say, such as a frequency with its error.
+        cases: How many cases there were, if more than `slack` has entries.
     """
 
     slack: np.ndarray
@@ -32,6 +33,7 @@ class Evidence:
 
     @property
     def worst(self) -> float:
+        """The least room; negative beyond `tolerance` is a violation."""
         return float(_worst_of(self.slack))
 
     @property
@@ -44,10 +46,12 @@ class Evidence:
 
     @property
     def holds(self) -> bool:
+        """Whether no case violates the statement by more than the tolerance."""
         return bool(self.worst >= -self.tolerance)
 
     @property
     def num_cases(self) -> int:
+        """How many cases were looked at."""
         return self.cases or self.slack.size
 
 

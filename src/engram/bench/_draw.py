@@ -1,6 +1,8 @@
 """Pictures of what was measured."""
 
+import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from engram import plotting
 from engram.bench._growth import Growth
@@ -36,13 +38,14 @@ def draw_growth(found: list[Growth], title: str) -> Figure:
     with plotting.style():
         figure = plotting.new_figure(plotting.WIDE, 4.4)
         for axes, row in zip(figure.subplots(2, 2).flat, found, strict=True):
-            middle = len(row.sizes) // 2
-            fit = [row.seconds[middle] * (n / row.sizes[middle]) ** row.exponent for n in row.sizes]
+            centre, level = np.exp(np.log(row.sizes).mean()), np.exp(np.log(row.seconds).mean())
+            fit = [level * (n / centre) ** row.exponent for n in row.sizes]
             label = f"fit: {row.exponent:.2f} ± {row.error:.2f}; operations: {row.counted:.2f}"
             axes.loglog(row.sizes, fit, color="0.5", lw=1, label=label)
             axes.loglog(row.sizes, row.seconds, "o", color=plotting.COLOURS[0])
             axes.set_xticks(row.sizes, [f"{n:,}" for n in row.sizes])
-            axes.minorticks_off()
+            plotting.log_ticks(axes.yaxis)
+            axes.xaxis.set_minor_locator(NullLocator())
             axes.set_xlabel(row.size)
             axes.set_ylabel("seconds")
             axes.set_title(f"{row.name} ({row.fixed})")

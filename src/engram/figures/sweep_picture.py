@@ -1,5 +1,6 @@
 """A picture of a sweep: a map with level lines, a curve, or a bifurcation diagram."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,32 @@ _SYMBOLS = {
 }  # fmt: skip
 
 
+_VALUES = {
+    "first_perfect": "steps to perfect accuracy", "perfect_from": "steps to lasting perfect accuracy",
+    "spike_height": "highest loss over the lowest before", "num_spikes": "number of spikes",
+    "last_rise": "last step at which the loss rose", "max_loss": "highest loss", "final_loss": "last loss",
+    "final_error": "last 0-1 loss", "likeliest_margin": "margin of the likeliest token",
+    "likeliest_forgotten": "likeliest token forgotten", "tail_loss": "loss of the last steps",
+}  # fmt: skip
+_NAMED = (
+    "correlation",
+    "p1",
+    "num_tokens",
+    "num_classes",
+    "dim",
+    "learning_rate",
+    "momentum",
+    "steps",
+)
+
+
 def draw_sweep(
     data: xr.Dataset, *, value: str | None = None, x: str | None = None, y: str | None = None,
     at: dict[str, float] | None = None, theory: tuple[str, ...] = (),
 ) -> tuple[Figure, list[str]]:  # fmt: skip
     """Draw one variable of a sweep over one or two of its axes; say what was fixed, averaged and counted."""
-    value = value or str(next(iter(data.data_vars)))
+    asked = json.loads(data.attrs.get("spec", "{}")).get("sweep", {}).get("observables", [])
+    value = value or next((name for name in asked if name in data), str(next(iter(data.data_vars))))
     if value not in data.data_vars:
         raise InputError(
             f"--value must be among {', '.join(map(str, data.data_vars))}, got {value!r}."
@@ -44,11 +65,12 @@ def draw_sweep(
             for line in lines:
                 _upright(axes, line, dims[0])
         else:
-            across, up = x or dims[-1], y or next(dim for dim in dims if dim != (x or dims[-1]))
+            across = x or next(dim for dim in dims if dim != y)
+            up = y or next(dim for dim in dims if dim != across)
             _map(figure, axes, field.transpose(up, across), across, up, value)
             for line in lines:
                 _across(axes, line, field, across, up)
-        axes.set_title(_title(data, value, told))
+        axes.set_title(_title(data, value, told), wrap=True)
         return figure, said
 
 
@@ -88,8 +110,19 @@ def _reduced(
 
 
 def _title(data: xr.Dataset, value: str, told: list[str]) -> str:
-    fixed = [text.split(" (of")[0] for text in told]
-    return value.replace("_", " ") + (f"; {', '.join(fixed)}" if fixed else "")
+    """What is drawn, of which simulation, at which values of the axes that are not drawn."""
+    spec = json.loads(data.attrs.get("spec", "{}"))
+    problem, dynamics = spec.get("problem", {}), spec.get("dynamics", {})
+    fixed = {**problem, **dynamics}
+    named = [f"{key} = {fixed[key]:g}" for key in _NAMED if isinstance(fixed.get(key), int | float)]
+    who = [f"{dynamics['kind']} on {problem.get('family', 'two')}"] if "kind" in dynamics else []
+    return "; ".join(
+        [_words(value), ", ".join([*who, *named, *(each.split(" (of")[0] for each in told)])]
+    )
+
+
+def _words(value: str) -> str:
+    return _VALUES.get(value, value.replace("_", " "))
 
 
 def _is_log(values: np.ndarray) -> bool:
@@ -99,6 +132,11 @@ def _is_log(values: np.ndarray) -> bool:
     return bool(
         np.ptp(np.diff(np.log(values))) < np.ptp(np.diff(values)) / max(abs(values).max(), 1e-300)
     )
+
+
+def _spans_decades(z: np.ndarray) -> bool:
+    z = z[np.isfinite(z)]
+    return bool(len(z) and z.min() > 0 and z.max() > 20 * z.min())
 
 
 def _scale(axes: Axes, which: str, name: str, values: np.ndarray) -> None:
@@ -123,6 +161,8 @@ def _map(figure: Figure, axes: Axes, field: xr.DataArray, across: str, up: str, 
         colours = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#000000"]
         options = {"cmap": ListedColormap(colours), "norm": BoundaryNorm(np.arange(6) - 0.5, 5)}
         ticks = range(5)
+    elif value in ("spike_height", "max_loss", "final_loss") and _spans_decades(z):
+        options["norm"] = LogNorm()
     elif value in _STEPS:
         z = np.where(np.isnan(z), np.nan, np.maximum(z, 1))
         options["norm"] = LogNorm(1, max(10, float(np.nanmax(z)) if np.isfinite(z).any() else 10))
@@ -131,6 +171,7 @@ def _map(figure: Figure, axes: Axes, field: xr.DataArray, across: str, up: str, 
     )
     if value != "convergence" and min(z.shape) > 20 and np.isfinite(z).any():
         levels = plotting.round_levels(z[np.isfinite(z)], 8)
+        levels = levels[levels > np.nanmin(z)]  # a line at the floor would be noise
         if len(levels):
             axes.contour(
                 x,
@@ -145,7 +186,7 @@ def _map(figure: Figure, axes: Axes, field: xr.DataArray, across: str, up: str, 
     if ticks is not None:
         bar.ax.set_yticklabels(CLASSES)
     else:
-        bar.set_label(value.replace("_", " "))
+        bar.set_label(_words(value))
     _scale(axes, "x", across, x)
     _scale(axes, "y", up, y)
 
@@ -163,7 +204,7 @@ def _curve(axes: Axes, field: xr.DataArray, across: str, value: str) -> None:
         )
     else:
         axes.plot(x, field.values, ".-", color=plotting.COLOURS[0], ms=3)
-    axes.set_ylabel(value.replace("_", " "))
+    axes.set_ylabel(_words(value))
     _scale(axes, "x", across, x)
 
 
@@ -185,7 +226,8 @@ def _across(axes: Axes, line: Any, field: xr.DataArray, across: str, up: str) ->
     level = line.level.sel(fixed) if fixed else line.level
     level = xr.broadcast(level, field)[0].transpose(up, across).values
     if level.min() < 0 < level.max():
-        drawn = axes.contour(
+        axes.contour(
             field[across], field[up], level, levels=[0.0], colors="#E8543F", linewidths=1.4
         )
-        axes.clabel(drawn, fmt=lambda _: line.label, fontsize=8)
+        axes.plot([], [], color="#E8543F", lw=1.4, label=line.label)
+        axes.legend(loc="upper left", frameon=True, framealpha=0.9, fontsize=8)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from engram import memory
 from engram.memory import MemorySystem
-from engram.observables import NEVER, measure
+from engram.observables import NEVER, SPIKE_FACTOR, measure
 from engram.particles import MarginSystem
 
 
@@ -37,7 +37,6 @@ OBSERVABLES = {
 CLASSES = ("fixed point", "cycle", "growing", "aperiodic", "not finite")
 NEEDS_TAIL = frozenset({"convergence", "period", "tail_loss"})
 TAIL = 64  # last steps looked at: the longest period that is told apart
-SPIKE = 1.1
 CLOSE = 1e-8  # how closely a state must return, relative to its size, to count as the same
 
 
@@ -73,11 +72,14 @@ def take(folded: Folded, t: Any, system: Any, state: Any, wanted: frozenset[str]
         changes["last_wrong"] = jnp.where(wrong, t, folded.last_wrong)
     if wanted & {"max_loss", "spike_height", "num_spikes", "last_rise"}:
         loss = system.loss(state)
-        above = loss > SPIKE * folded.lowest
+        above = loss > SPIKE_FACTOR * folded.lowest
         changes |= {
             "last_rise": jnp.where(loss > folded.previous, t, folded.last_rise),
             "max_loss": jnp.maximum(folded.max_loss, loss),
-            "height": jnp.maximum(folded.height, jnp.where(t > 0, loss / folded.lowest, 1.0)),
+            # Once the loss has underflowed to zero there is no height over it.
+            "height": jnp.maximum(
+                folded.height, jnp.where((t > 0) & (folded.lowest > 0), loss / folded.lowest, 1.0)
+            ),
             "num_spikes": folded.num_spikes + (above & ~folded.in_spike),
             "in_spike": above,
             "lowest": jnp.minimum(folded.lowest, loss),

@@ -62,6 +62,11 @@ def _pair(data: xr.Dataset, name: str) -> tuple[xr.DataArray, xr.DataArray]:
 def _needs(data: xr.Dataset, theory: str, *names: str) -> None:
     """Refuse a sweep without these; read those that are there."""
     missing = [name for name in names if name not in data]
+    if "learning_rate" in missing:
+        raise InputError(
+            f"--theory {theory} is a line across learning rates, and this sweep has one only. Make "
+            "`learning_rate` an axis of it."
+        )
     if missing:
         raise InputError(
             f"--theory {theory} needs `{missing[0]}`, which this sweep did not measure. Add it to its "
