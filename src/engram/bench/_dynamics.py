@@ -86,7 +86,6 @@ _GRID: Any = {
 
 
 def _sweep(peer: str) -> tuple[Side, Side | str]:
-    """A sweep is compiled anew each time: that is in its time, too."""
     run = Side(lambda: sweep(_GRID, threads=1), 100_000)
     if peer == BATCHED:
         return run, _torch_batch(10_000, 1000)
@@ -190,7 +189,7 @@ WORKS = [
     *(
         Work(
             name,
-            "cell of Figure 3's grid, 100 x 100 x 10 cells of 1000 steps; engram's compiling included",
+            "cell of Figure 3's grid, 100 x 100 x 10 cells of 1000 steps",
             functools.partial(_sweep, peer),
             peer,
             repeats=5,
