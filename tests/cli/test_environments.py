@@ -78,5 +78,5 @@ def test_a_folder_is_no_picture(command, tmp_path):
     assert "must be a file, got the folder" in done.stderr
 
 
-def test_help_shows_words_in_brackets():
-    assert "engram[cluster]" in run("sweep", "--help", COLUMNS="200").stdout
+def test_help_names_the_extra_that_workers_need():
+    assert "the extra 'cluster'" in run("sweep", "--help", COLUMNS="200").stdout

@@ -160,7 +160,7 @@ def audit(
 def sweep(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A simulation, the axes that vary, and what to measure.")],
     out: Annotated[Path, typer.Option(help="The store, STORE.zarr; if it is there, what is missing is computed.")],
-    workers: Annotated[int | None, typer.Option(min=1, help="Local processes (needs engram\\[cluster]).")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Local processes (needs the extra 'cluster').")] = None,
     scheduler: Annotated[str | None, typer.Option(help="A dask scheduler, tcp://host:port.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of this process; default one per core.")] = None,
 ) -> None:  # fmt: skip
