@@ -105,11 +105,15 @@ def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[
     return jnp.einsum("x,xik,xj,xl->ijkl", p, covariance, E, E)
 
 
-@entry("num", "layer_norm")
-def _top_eigenpairs(problem: Problem, W: Weights, *, num: int, layer_norm: bool) -> Eigenpairs:
+def _largest(problem: Problem, W: Weights, num: int, layer_norm: bool) -> Eigenpairs:
     start = jax.random.normal(jax.random.key(0), W.shape, W.dtype)
     pairs = largest_eigenpairs(_hessian_at(problem, W, layer_norm, None), start, num)
     return Eigenpairs(pairs.value, pairs.vector, pairs.residual)
+
+
+@entry("num", "layer_norm")
+def _top_eigenpairs(problem: Problem, W: Weights, *, num: int, layer_norm: bool) -> Eigenpairs:
+    return _largest(problem, W, num, layer_norm)
 
 
 def top_eigenpairs(
@@ -130,7 +134,8 @@ def top_eigenpairs(
     return _top_eigenpairs(problem, W, num=num, layer_norm=layer_norm)
 
 
-def sharpness(problem: Problem, W: ArrayLike, *, layer_norm: bool = False) -> Scalar:
+@entry("layer_norm")
+def sharpness(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scalar:
     """The largest eigenvalue of the Hessian: its operator norm, since the loss is convex.
 
     With layer norm the loss is not convex, and the operator norm may be that of a negative one.
@@ -138,7 +143,7 @@ def sharpness(problem: Problem, W: ArrayLike, *, layer_norm: bool = False) -> Sc
 
     Paper: fig:sharpness.
     """
-    return _top_eigenpairs(problem, W, num=1, layer_norm=layer_norm).values[0]
+    return _largest(problem, W, 1, layer_norm).values[0]
 
 
 def spectrum(

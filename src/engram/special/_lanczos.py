@@ -11,7 +11,7 @@ from engram._precision import in_input_precision
 from engram._types import Array
 
 Operator = Callable[[Array], Array]
-_BASIS = 24  # vectors in the basis
+_BASIS = 22  # vectors in the basis
 _KEPT = 6  # Ritz vectors that start the next round
 _ROUNDS = 100
 
@@ -55,6 +55,7 @@ def largest_eigenpairs(
     apply = lambda v: operator(v.reshape(shape)).reshape(n) / scale
 
     clear = lambda v, Q: v - (Q @ v) @ Q
+    apart = clear if num > 1 else (lambda v, _: v)  # of the eigenvectors found before
 
     def unit(v):
         norm = jnp.linalg.norm(v)
@@ -68,9 +69,9 @@ def largest_eigenpairs(
         # first step after a restart that pass also takes off what couples to the vectors kept.)
         rest = Av - a * v - b * Q[j - 1]
         Q = Q.at[j].set(v)
-        rest = clear(clear(rest, Q), found)
-        size = jnp.maximum(size, jnp.linalg.norm(Av))
-        b = jnp.linalg.norm(rest)
+        rest = apart(clear(rest, Q), found)
+        before, b = b, jnp.linalg.norm(rest)
+        size = jnp.maximum(size, jnp.sqrt(a * a + before * before + b * b))  # the length of Av
         goes_on = alive & (b > 8 * n * eps * size)  # else what is left is rounding: the space ended
         b = jnp.where(goes_on, b, 0.0)
         T = T.at[j, j].set(a).at[j, j + 1].set(b).at[j + 1, j].set(b)  # beyond the edge: dropped
@@ -88,7 +89,7 @@ def largest_eigenpairs(
         T = T - jnp.diag(jnp.where(never, 2 * jnp.abs(T).sum() + 1, 0.0))
         values, S = jnp.linalg.eigh(T)
         best = S[:, -kept:].T @ Q
-        top, _ = unit(clear(best[-1], found))
+        top, _ = unit(apart(best[-1], found))
         Atop = apply(top)
         value = top @ Atop
         residual = jnp.linalg.norm(Atop - value * top)
@@ -101,20 +102,23 @@ def largest_eigenpairs(
         goes_on = alive & (residual > tol * size)
         return EigenPair(value, top, residual), goes_on, state, jnp.asarray(kept), rounds + 1
 
-    def find(found, index):
+    def find(before, index):
+        found, size = before
         zero = jnp.zeros((), dtype)
         # A new start each time: the old one may be spent on the vectors already found.
         v = jnp.roll(start.reshape(n), index)
-        v, norm = unit(clear(clear(v, found), found))
-        state = (jnp.zeros((m, n), dtype), jnp.zeros((m, m), dtype), v, norm > 0, zero)
+        v, norm = unit(apart(apart(v, found), found))
+        state = (jnp.zeros((m, n), dtype), jnp.zeros((m, m), dtype), v, norm > 0, size)
         nothing = EigenPair(zero, jnp.zeros_like(v), zero)
         none = jnp.zeros((), int)
-        pair, *_ = jax.lax.while_loop(
+        ended = jax.lax.while_loop(
             lambda carry: carry[1] & (carry[4] < _ROUNDS),
             lambda carry: improve(found, carry),
             (nothing, jnp.array(True), state, none, none),
         )
-        value, v, residual = pair
-        return found.at[index].set(v), EigenPair(scale * value, v.reshape(shape), scale * residual)
+        (value, v, residual), size = ended[0], ended[2][-1]
+        pair = EigenPair(scale * value, v.reshape(shape), scale * residual)
+        return (found.at[index].set(v), size), pair  # what is rounding is measured by the largest
 
-    return jax.lax.scan(find, jnp.zeros((num, n), dtype), jnp.arange(num))[1]
+    none_yet = (jnp.zeros((num, n), dtype), jnp.zeros((), dtype))
+    return jax.lax.scan(find, none_yet, jnp.arange(num))[1]
