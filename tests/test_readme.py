@@ -14,3 +14,13 @@ def test_code_prints_what_is_shown():
     with contextlib.redirect_stdout(out):
         exec(compile(code, "README", "exec"), {})
     assert out.getvalue() == shown
+
+
+def test_nothing_is_left_to_fill_in():
+    assert not re.findall(r"\b(?:TODO|TBD|XXX|[A-Z]{4,}_[A-Z0-9]+|SPEEDS)\b", README)
+
+
+def test_links_lead_somewhere():
+    root = Path(__file__).parents[1]
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (root / target).exists(), target

@@ -47,7 +47,8 @@ def draw_sweep(
 ) -> tuple[Figure, list[str]]:  # fmt: skip
     """Draw one variable of a sweep over one or two of its axes; say what was fixed, averaged and counted."""
     asked = json.loads(data.attrs.get("spec", "{}")).get("sweep", {}).get("observables", [])
-    value = value or next((name for name in asked if name in data), str(next(iter(data.data_vars))))
+    first: str = next((name for name in asked if name in data), str(next(iter(data.data_vars))))
+    value = value or first
     if value not in data.data_vars:
         raise InputError(
             f"--value must be among {', '.join(map(str, data.data_vars))}, got {value!r}."
