@@ -162,8 +162,9 @@ def write_benchmarks() -> None:
         )
         limit = "" if row["limit_fraction"] is None else f"{row['limit_fraction']:.0%}"
         ours = f"{row['engram']:,.4g} ±{row['spread'] / 2:.0%}"
+        unit = row["work"] + (f" ({row['note']})" if "peak" in row["note"] else "")
         lines.append(
-            f"| `{row['name']}` | {row['work']} | {ours} | {peer} | {row['against']} | {ratio} | {limit} |"
+            f"| `{row['name']}` | {unit} | {ours} | {peer} | {row['against']} | {ratio} | {limit} |"
         )
     (OUT / "bench-table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     lines = [

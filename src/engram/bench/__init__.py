@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from engram.bench._harness import Side as Side
     from engram.bench._harness import Work as Work
     from engram.bench._harness import measure as measure
+    from engram.bench._harness import ratio_text as ratio_text
     from engram.bench._limits import Limits as Limits
     from engram.bench._works import WORKS as WORKS
 

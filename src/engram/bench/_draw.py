@@ -6,7 +6,7 @@ from matplotlib.ticker import NullLocator
 
 from engram import plotting
 from engram.bench._growth import Growth
-from engram.bench._harness import Measured
+from engram.bench._harness import Measured, ratio_text
 
 
 def draw_ratios(rows: list[Measured], title: str) -> Figure:
@@ -20,7 +20,7 @@ def draw_ratios(rows: list[Measured], title: str) -> Figure:
             colour = plotting.COLOURS[0 if ratio >= 1 else 1]
             axes.barh(at, ratio - 1, left=1, height=0.62, color=colour)
             beside = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-            axes.annotate(f"{ratio:,.3g}", (max(ratio, 1), at), fontsize=7, **beside)
+            axes.annotate(ratio_text(ratio), (max(ratio, 1), at), fontsize=7, **beside)
         axes.set_xscale("log")
         axes.axvline(1, color="0.3", lw=0.8)
         axes.set_yticks(

@@ -70,6 +70,11 @@ class Measured:
     note: str
 
 
+def ratio_text(ratio: float) -> str:
+    """A ratio for people: 31,198 or 2.51."""
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
 def seconds(call: Callable[[], Any]) -> float:
     """How long one call takes."""
     start = time.perf_counter()

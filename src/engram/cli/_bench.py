@@ -95,6 +95,8 @@ def _cores(cores: int) -> str:
 
 
 def _show_ratios(rows: list[Any], cores: int) -> None:
+    from engram.bench import ratio_text
+
     table = Table(title=f"units per second on {_cores(cores)} (median)")
     table.add_column("name", no_wrap=True)
     for column in ("engram", "peer", "ratio", "of limit"):
@@ -104,7 +106,7 @@ def _show_ratios(rows: list[Any], cores: int) -> None:
             row.name,
             f"{row.engram:,.4g} ±{row.spread / 2:.0%}",
             "-" if row.peer is None else f"{row.peer:,.4g} ±{(row.peer_spread or 0) / 2:.0%}",
-            "-" if row.ratio is None else f"{row.ratio:,.3g}",
+            "-" if row.ratio is None else ratio_text(row.ratio),
             "-" if row.limit_fraction is None else f"{row.limit_fraction:.0%}",
         )
     console = Console()

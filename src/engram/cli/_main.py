@@ -290,7 +290,7 @@ def bench(
     """Time engram and a plain PyTorch loop on the same work, side by side, as ratios.
 
     Both sides run in this process on the same cores, warm, in turns; rates are medians with their spread (half the
-    quartile range). All works take about five minutes. PyTorch is optional: `make bench` installs it.
+    quartile range). All works take about eight minutes. PyTorch is optional: `make bench` installs it.
     """
     from engram.cli import _bench
 
