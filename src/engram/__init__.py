@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 # Where each public name lives. Keeping this a table keeps `engram --help` free of JAX.
 _HOMES = {
+    "InputError": "_checks",
     "Problem": "problem",
     "two_tokens": "problem",
     "orthonormal": "problem",

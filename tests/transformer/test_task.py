@@ -121,6 +121,8 @@ def test_bad_input_is_named(tmp_path):
         tf.bigram_task(tf.Config(corpus=str(tmp_path / "none.txt")))
     with pytest.raises(InputError, match="`corpus` cannot be read"):
         tf.bigram_task(tf.Config(corpus="a\0b"))
+    with pytest.raises(InputError, match="`corpus` cannot be read: '/dev/zero' .not a file."):
+        tf.bigram_task(tf.Config(corpus="/dev/zero"))
     with pytest.raises(InputError, match="`vocabulary` must be at most 64"):
         tf.bigram_task(tf.Config(vocabulary=65))
     with pytest.raises(InputError, match="`num_triggers` must be at most 64"):

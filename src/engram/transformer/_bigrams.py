@@ -71,11 +71,13 @@ def shakespeare() -> Bigrams:
 def count_bigrams(path: str | Path) -> Bigrams:
     """Count the character bigrams of a text file (UTF-8), over at most 256 different characters."""
     try:
+        if Path(path).exists() and not Path(path).is_file():  # a device may never end
+            raise OSError("not a file")
         text = Path(path).read_text(encoding="utf-8")
     except (
         OSError,
         ValueError,
-    ) as error:  # also a name with a null in it, or bytes that are no text
+    ) as error:  # a name with a null in it, too, or bytes that are no text
         raise InputError(
             f"`corpus` cannot be read: {str(path)!r} ({error}). Name a text file in UTF-8."
         ) from None
