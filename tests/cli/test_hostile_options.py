@@ -38,9 +38,9 @@ def test_sizes(here, option, name, value):
     ],
 )
 def test_simulate(here, monkeypatch, args, said):
-    from engram.problem import _size
+    from engram import _room
 
-    monkeypatch.setattr(_size, "_memory", lambda: 2**34)
+    monkeypatch.setattr(_room, "_memory", lambda: 2**34)
     refused(here("simulate", *args), said)
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import engram
-from engram import particles
+from engram import _room, particles
 from engram._checks import InputError
-from engram.problem import _size, uniform, zipf
+from engram.problem import uniform, zipf
 
 
 @pytest.mark.parametrize("correlation", [-1.0, -0.5, 0.0, 0.95, 0.9999, 1.0])
@@ -145,7 +145,7 @@ def test_sizes_beyond_memory_are_refused_before_anything_is_made(size):
 
 
 def test_sizes_of_which_the_product_is_too_large_are_told_with_their_gib(monkeypatch):
-    monkeypatch.setattr(_size, "_memory", lambda: 2**34)
+    monkeypatch.setattr(_room, "_memory", lambda: 2**34)
     said = "`dim` = 1000000000 would need about 209 GiB, got a machine with 16.0 GiB"
     with pytest.raises(InputError, match=said):
         engram.on_sphere(0, 4, 3, 10**9)

@@ -1,9 +1,6 @@
 """Full-batch gradients of a memory: medium, many-dimensional, and too large to hold."""
 
 import functools
-import json
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +8,7 @@ import numpy as np
 
 from engram import memory
 from engram.bench._harness import Side, Work
+from engram.bench._peak import run_apart
 from engram.bench._peers import AUTOGRAD, BY_HAND, torch_step
 from engram.bench._torch import NO_TORCH, load_torch
 from engram.particles import ParticleState, ParticleSystem
@@ -54,11 +52,8 @@ def _huge(num: int, dim: int) -> tuple[Side, Side | str]:
 
 
 def _process(side: str, num: int, dim: int) -> Side:
-    # In a process of its own, so that the peak of memory is its own.
-    command = [sys.executable, "-m", "engram.bench._huge", side, str(num), str(dim)]
-
     def run() -> str:
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        found = run_apart("engram.bench._huge", side, str(num), str(dim))
         return f"peak {found['peak'] / 2**30:.2f} GiB, {found['seconds']:.1f} s of it computing"
 
     return Side(run)

@@ -1,7 +1,11 @@
-"""The most memory that this process has held."""
+"""The most memory that a process has held, and work in a process whose peak is its own."""
 
+import json
 import resource
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 
 def peak_bytes() -> int:
@@ -13,3 +17,9 @@ def peak_bytes() -> int:
                 return int(line.split()[1]) * 1024
     # Elsewhere the kernel's count, in bytes (macOS).
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def run_apart(module: str, *arguments: str) -> dict[str, Any]:
+    """Run a module in a process of its own, and read the JSON that it prints."""
+    command = [sys.executable, "-m", module, *arguments]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)

@@ -2,14 +2,13 @@
 
 import functools
 import json
-import subprocess
-import sys
 import time
 from typing import Any
 
 import numpy as np
 
 from engram.bench._harness import Side, Work
+from engram.bench._peak import peak_bytes, run_apart
 from engram.bench._peers import AUTOGRAD
 from engram.bench._torch import NO_TORCH, load_torch
 from engram.transformer import (
@@ -112,11 +111,8 @@ def _alone(dim: int) -> tuple[Side, Side | str]:
 
 
 def _paper_scale() -> tuple[Side, Side | str]:
-    # In a process of its own, so that the peak of memory is its own.
-    command = [sys.executable, "-m", "engram.bench._transformer"]
-
     def run() -> str:
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        found = run_apart("engram.bench._transformer")
         return (
             f"W_O^2 alone {found['alone']:.2f} s a step, all three matrices {found['all']:.1f} s; "
             f"peak {found['peak'] / 2**30:.2f} GiB"
@@ -127,8 +123,6 @@ def _paper_scale() -> tuple[Side, Side | str]:
 
 def main() -> None:
     """One step at the paper's scale, of W_O^2 alone and of all three, printed as JSON."""
-    from engram.bench._peak import peak_bytes
-
     use_devices()
     model, sequences = _data(64, 16_384)
     passes = Passes(model, sequences, ("wo2",), whole=False)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from engram.cli._pictures import check_file, check_picture, write_picture
+from engram.cli._targets import check_file, check_picture, write_picture
 
 _COLOURS = {
     "HOLDS": "green",

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engram._checks import InputError
-from engram.cli._pictures import check_picture, write_picture
+from engram.cli._targets import check_picture, write_picture
 
 
 def bench(

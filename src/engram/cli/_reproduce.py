@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from engram.cli._targets import check_out
+
 
 def reproduce(names: list[str], scale: str, out: Path) -> None:
     from engram._checks import InputError, check_choice
@@ -30,16 +32,6 @@ def reproduce(names: list[str], scale: str, out: Path) -> None:
     clear_leftovers(out, [*known, "report"])
     wanted = [name for name in known if name in names] if names else list(known)
     _make(wanted, scale, out, _typed(wanted if names else [], scale, out))
-
-
-def check_out(out: Path) -> None:
-    """See whether one can write to the folder; an empty name, which `Path` takes for ".", is none."""
-    from engram._checks import InputError
-    from engram._files import check_folder
-
-    if out == Path() and ("" in sys.argv or "--out=" in sys.argv):
-        raise InputError("`--out` must be a folder, got ''. Name one, or write . for this one.")
-    check_folder("--out", out)
 
 
 def _typed(names: list[str], scale: str, out: Path) -> str:

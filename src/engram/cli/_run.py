@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from shlex import quote
 
 from engram._progress import INTERRUPTED, heed_interrupts, was_interrupted
 
@@ -26,6 +27,11 @@ def run() -> None:
         if end.code not in (130, 143):  # interrupted, or asked to end
             raise
         _end(end.code)
+
+
+def typed() -> str:
+    """What was typed, to be typed again."""
+    return " ".join(["engram", *map(quote, sys.argv[1:])])
 
 
 def _main() -> None:

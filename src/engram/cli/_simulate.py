@@ -11,7 +11,7 @@ from rich.console import Console
 from engram._checks import InputError
 from engram._files import written_whole
 from engram._progress import progress_bar, was_interrupted
-from engram.cli._pictures import check_file, check_picture, write_picture
+from engram.cli._targets import check_file, check_picture, write_picture
 
 
 def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, plot: Path | None):

@@ -9,7 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from engram.cli._pictures import check_picture, write_picture
+from engram.cli._run import typed
+from engram.cli._targets import check_picture, write_picture
 
 
 def sweep(
@@ -27,7 +28,7 @@ def sweep(
     if out.suffix != ".zarr":
         raise InputError(f"`--out` must end in .zarr, got {out}. Rename it.")
     client: Any = None
-    again = " ".join(["engram", *map(quote, sys.argv[1:])])
+    again = typed()
     try:
         if scheduler is not None:
             client = remote_client(scheduler)

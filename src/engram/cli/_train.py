@@ -2,13 +2,12 @@
 
 import sys
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from rich.console import Console
 
-from engram.cli._pictures import check_picture, write_picture
-from engram.cli._reproduce import check_out
+from engram.cli._run import typed
+from engram.cli._targets import check_out, check_picture, write_picture
 
 
 def train(
@@ -40,7 +39,7 @@ def train(
     check_out(out)
     _check_start(config, start, data, out, begun_from)
     console = Console(quiet=not is_first)
-    again = _typed()
+    again = typed()
     try:
         with progress_bar(f"train {out.name}", "steps") as tell:
             made = run(
@@ -81,10 +80,6 @@ def _check_sizes(asked: dict[str, Any], config: Any, start: Any, data: Any) -> N
         Console(stderr=True).print(
             f"{option} is {size}, as in {data or start}, not {asked[name]}", highlight=False, soft_wrap=True
         )  # fmt: skip
-
-
-def _typed() -> str:
-    return " ".join(["engram", *map(quote, sys.argv[1:])])
 
 
 def _check_start(config: Any, start: Any, data: Any, out: Path, begun_from: str | None) -> None:

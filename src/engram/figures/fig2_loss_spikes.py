@@ -110,8 +110,8 @@ def findings(data: xr.Dataset) -> list[str]:
             if first is not None
             else f"perfect accuracy not reached in {len(loss) - 1} steps"
         )
-        peak = f"spikes to {loss.max():.6f} at t = {loss.argmax()}"
-        peak = peak if num_spikes(loss) else "does not spike"
+        spikes = num_spikes(loss) > 0
+        peak = f"spikes to {loss.max():.6f} at t = {loss.argmax()}" if spikes else "does not spike"
         said.append(f"η = {rate:g} {peak} and ends at {loss[-1]:.6f}; {accuracy}")
     last = data.loss.isel(step=-1).values
     fast, slow = data.learning_rate.values[[last.argmin(), last.argmax()]]

@@ -46,7 +46,8 @@ def draw_sweep(
     at: dict[str, float] | None = None, theory: tuple[str, ...] = (),
 ) -> tuple[Figure, list[str]]:  # fmt: skip
     """Draw one variable of a sweep over one or two of its axes; say what was fixed, averaged and counted."""
-    asked = json.loads(data.attrs.get("spec", "{}")).get("sweep", {}).get("observables", [])
+    spec = json.loads(data.attrs.get("spec", "{}"))
+    asked = spec.get("sweep", {}).get("observables", [])
     first: str = next((name for name in asked if name in data), str(next(iter(data.data_vars))))
     value = value or first
     if value not in data.data_vars:
@@ -71,7 +72,7 @@ def draw_sweep(
             _map(figure, axes, field.transpose(up, across), across, up, value)
             for line in lines:
                 _across(axes, line, field, across, up)
-        axes.set_title(_title(data, value, told), wrap=True)
+        axes.set_title(_title(spec, value, told), wrap=True)
         return figure, said
 
 
@@ -110,16 +111,14 @@ def _reduced(
     return loaded(field), told
 
 
-def _title(data: xr.Dataset, value: str, told: list[str]) -> str:
+def _title(spec: dict[str, Any], value: str, told: list[str]) -> str:
     """What is drawn, of which simulation, at which values of the axes that are not drawn."""
-    spec = json.loads(data.attrs.get("spec", "{}"))
     problem, dynamics = spec.get("problem", {}), spec.get("dynamics", {})
     fixed = {**problem, **dynamics}
     named = [f"{key} = {fixed[key]:g}" for key in _NAMED if isinstance(fixed.get(key), int | float)]
     who = [f"{dynamics['kind']} on {problem.get('family', 'two')}"] if "kind" in dynamics else []
-    return "; ".join(
-        [_words(value), ", ".join([*who, *named, *(each.split(" (of")[0] for each in told)])]
-    )
+    rest = ", ".join([*who, *named, *(each.split(" (of")[0] for each in told)])
+    return f"{_words(value)}; {rest}" if rest else _words(value)
 
 
 def _words(value: str) -> str:

@@ -9,6 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_interval, is_traced
 from engram._precision import in_double
+from engram._room import check_room
 from engram._types import ArrayLike, Scalar
 from engram.problem._embeddings import (
     as_key,
@@ -20,7 +21,6 @@ from engram.problem._embeddings import (
 )
 from engram.problem._frequencies import frequencies
 from engram.problem._problem import Problem
-from engram.problem._size import check_room
 
 
 @in_double

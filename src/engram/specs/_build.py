@@ -10,10 +10,9 @@ import xarray as xr
 from engram import dynamics as D
 from engram import problem as P
 from engram._checks import InputError
+from engram._room import check_room
 from engram.problem import Problem
-from engram.problem._size import check_room
-from engram.simulation import simulate
-from engram.simulation._space import choose_space
+from engram.simulation import choose_space, simulate
 from engram.specs._models import DynamicsSpec, ProblemSpec, SimulationSpec
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, ClassVar, Literal
 
 from engram._checks import InputError, check_choice, check_count, check_scalar
-from engram.problem._size import check_room
+from engram._room import check_room
 
 MATRICES = ("wo2", "wk2", "wk1")
 MAX_TOKENS = 256  # tokens are stored as bytes

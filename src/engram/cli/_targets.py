@@ -1,5 +1,6 @@
-"""Where a command's files may go, and how its pictures are written."""
+"""Where a command's files and folders may go, and how its pictures are written."""
 
+import sys
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,6 +24,13 @@ def check_file(name: str, path: Path | None, endings: tuple[str, ...]) -> None:
 def check_picture(name: str, path: Path | None) -> None:
     """The same for a picture."""
     check_file(name, path, _PICTURES)
+
+
+def check_out(out: Path) -> None:
+    """See whether one can write to the folder; an empty name, which `Path` takes for ".", is none."""
+    if out == Path() and ("" in sys.argv or "--out=" in sys.argv):
+        raise InputError("`--out` must be a folder, got ''. Name one, or write . for this one.")
+    check_folder("--out", out)
 
 
 def write_picture(figure: Any, path: Path, say_on: TextIO | None = None) -> None:
