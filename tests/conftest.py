@@ -1,6 +1,7 @@
 """Shared switches. x64 stays off, as on a user's machine: double precision must come by itself."""
 
 import gc
+import tempfile
 from pathlib import Path
 
 import equinox as eqx
@@ -16,6 +17,34 @@ settings.register_profile(
 )
 settings.load_profile("engram")
 
+_MOST_MAPS = 45_000  # of the 65,530 memory maps that Linux lets a process have
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the workers of one run share what they compile, in a folder that goes with the run.
+
+    The limit on its size is never met: it makes JAX take a lock around each entry, without which a worker
+    may read one that another has half written. Processes that tests start compile by themselves, as a
+    user's do.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        config._compiled = tempfile.TemporaryDirectory(prefix="engram-compiled-")  # pyright: ignore
+    folder = worker["compiled"] if worker else config._compiled.name  # pyright: ignore
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_compilation_cache_max_size", 2**34)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:
+    node.workerinput["compiled"] = node.config._compiled.name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "_compiled"):
+        config._compiled.cleanup()  # pyright: ignore
+
 
 @pytest.fixture
 def x64():
@@ -29,7 +58,7 @@ def few_programs():
     """Forget compiled programs in time: each holds memory maps, of which a process may have 65,530."""
     yield
     maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
+    if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
         jax.clear_caches()
         eqx.clear_caches()
         gc.collect()

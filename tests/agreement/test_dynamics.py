@@ -361,8 +361,16 @@ EXTREMES = {
     "nearly parallel": (engram.two_tokens(0.9999, 0.75), engram.GradientDescent(10.0, 50), 0.0),
     "nearly opposed": (engram.two_tokens(-0.9999, 0.75), engram.GradientDescent(10.0, 50), 0.0),
     "very rare": (engram.two_tokens(0.5, 1 - 1e-9), engram.GradientDescent(10.0, 50), 0.0),
-    "one token": (engram.on_sphere(0, 1, 2, 1), engram.GradientDescent(1.0, 50), 0.0),
-    "one dimension": (engram.gaussian(0, 3, 2, 1), engram.GradientDescent(1.0, 50), 0.0),
+    "one token": (
+        engram.Problem([[1.0]], [[1.0], [-1.0]], [1.0], [0]),
+        engram.GradientDescent(1.0, 50),
+        0.0,
+    ),
+    "one dimension": (
+        engram.Problem([[1.0], [-0.5]], [[1.0], [0.3]], [0.6, 0.4], [0, 1]),
+        engram.GradientDescent(1.0, 50),
+        0.0,
+    ),
     "far below": (engram.one_hot(2, 2), engram.GradientDescent(1.0, 50), -500.0),
 }
 
