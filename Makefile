@@ -36,7 +36,7 @@ reproduce: $(VENV)/.has-base
 	@$(BIN)/engram reproduce $(ARGS)
 
 test: $(VENV)/.has-test
-	@$(BIN)/python -m pytest -n auto --maxprocesses=4 $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist worksteal $(ARGS)
 
 lint: $(VENV)/.has-test
 	@$(BIN)/ruff format --check .

@@ -46,6 +46,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config._compiled.cleanup()  # pyright: ignore
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, so that no worker is left with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture
 def x64():
     """For tests that use JAX directly in double precision."""

@@ -27,8 +27,14 @@ LINEAR = {
 }
 
 
-@pytest.mark.parametrize("name", ["sphere, d < N", "sphere, d > N", "noisy targets"])
-@pytest.mark.parametrize("kind", LINEAR, ids=str)
+# Every dynamics on one problem, and each kind of problem with dynamics that read it differently: gradients
+# agree on all of them (test_memory_particles), and a dynamics sees nothing else.
+PAIRS = [(kind, "sphere, d < N") for kind in LINEAR]
+PAIRS += [(kind, "noisy targets") for kind in ("sgd", "stochastic flow", "isotropic flow")]
+PAIRS += [("momentum", "sphere, d > N")]
+
+
+@pytest.mark.parametrize(("kind", "name"), PAIRS, ids=str)
 def test_particles_move_as_weights_do(kind, name):
     problem = cases.PROBLEMS[name]
     start = cases.weights(problem, 0.3)
@@ -44,16 +50,17 @@ def test_particles_move_as_weights_do(kind, name):
 
 @pytest.mark.parametrize("kind", [k for k in LINEAR if k != "isotropic flow"], ids=str)
 def test_margins_alone_move_as_weights_do(kind):
-    problem = engram.on_sphere(3, 4, 2, 5, targets="random")
+    problem = cases.PROBLEMS["not separable"]
     start = cases.weights(problem, 0.3)
-    options = {"start": start, "key": 0, "events": True}
+    options = {"start": start, "key": 0, "events": kind in ("descent", "flow")}
     one, two = (
         engram.simulate(problem, LINEAR[kind], space=space, **options)
         for space in ("weights", "margins")
     )
     for name in ("margins", "loss", "error", "final_weights"):
         np.testing.assert_allclose(two[name], one[name], atol=1e-9)
-    np.testing.assert_array_equal(two.num_forgotten, one.num_forgotten)
+    if options["events"]:
+        np.testing.assert_array_equal(two.num_forgotten, one.num_forgotten)
 
 
 def test_flow_agrees_with_the_product_logarithm_for_twelve_decades():

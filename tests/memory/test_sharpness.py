@@ -30,7 +30,15 @@ def test_top_eigenpairs_match_dense_ones(problem, scale):
         left = memory.hvp(problem, W, V) - value * V
         assert np.linalg.norm(left) == pytest.approx(residual, abs=1e-14)
         assert np.linalg.norm(V) == pytest.approx(1, rel=1e-12)
-    assert memory.sharpness(problem, W) == pytest.approx(dense[0], rel=1e-10, abs=1e-300)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
+@pytest.mark.parametrize("name", ["sphere, d < N", "one token in one dimension"])
+def test_the_sharpness_is_the_largest_eigenvalue(name, scale):
+    problem = cases.PROBLEMS[name]
+    W = cases.weights(problem, scale)
+    dense = memory.spectrum(problem, W)[0]
+    assert memory.sharpness(problem, W) == pytest.approx(dense, rel=1e-10, abs=1e-300)
 
 
 def test_repeated_eigenvalues_are_counted():

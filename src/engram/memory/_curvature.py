@@ -16,7 +16,7 @@ from engram.memory._loss import grad_given_law
 from engram.memory._scores import outputs_first, readout
 from engram.memory._span import update_bases
 from engram.problem import Problem
-from engram.special import largest_eigenpairs
+from engram.special import largest_eigenpairs, normals
 
 
 class Eigenpairs(NamedTuple):
@@ -106,7 +106,7 @@ def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[
 
 
 def _largest(problem: Problem, W: Weights, num: int, layer_norm: bool) -> Eigenpairs:
-    start = jax.random.normal(jax.random.key(0), W.shape, W.dtype)
+    start = normals(0, W.shape, W.dtype)
     pairs = largest_eigenpairs(_hessian_at(problem, W, layer_norm, None), start, num)
     return Eigenpairs(pairs.value, pairs.vector, pairs.residual)
 

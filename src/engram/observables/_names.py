@@ -14,7 +14,7 @@ from engram._checks import InputError
 from engram._types import Array
 from engram.memory import MemorySystem
 from engram.particles import MarginSystem, ParticleSystem
-from engram.special import largest_eigenpairs
+from engram.special import largest_eigenpairs, normals
 
 
 class View(eqx.Module):
@@ -84,7 +84,7 @@ def _stability(view: View) -> Array:
     root = jnp.sqrt(view.preconditioner)
     options = {"layer_norm": True} if view.system.layer_norm else {}
     operator = lambda V: memory.hvp(view.problem, view.state, V / root, **options) / root
-    start = jax.random.normal(jax.random.key(0), root.shape, root.dtype)
+    start = normals(0, root.shape, root.dtype)
     return view.threshold - largest_eigenpairs(operator, start).value[0]
 
 

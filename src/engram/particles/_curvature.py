@@ -1,6 +1,5 @@
 """Curvature without W: the nonzero spectrum of the Hessian, from N x M particles."""
 
-import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 from jaxtyping import Float
@@ -11,7 +10,7 @@ from engram.particles._entry import entry
 from engram.particles._force import spread
 from engram.particles._recall import centred
 from engram.problem import Problem
-from engram.special import largest_eigenpairs
+from engram.special import largest_eigenpairs, normals
 
 
 def _curve(problem: Problem, w: Scores, v: Scores) -> Scores:
@@ -53,7 +52,7 @@ def _top(problem: Problem, w: Scores, *, num: int) -> tuple[Array, Array]:
     def operator(v):
         return jnp.einsum("xyz,xy->xz", L, spread(problem, jnp.einsum("xyz,xz->xy", L, v)))
 
-    start = jax.random.normal(jax.random.key(0), w.shape, w.dtype)
+    start = normals(0, w.shape, w.dtype)
     pairs = largest_eigenpairs(operator, start, num)
     return pairs.value, pairs.residual
 

@@ -7,8 +7,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_floats, is_traced, read_array
 from engram._types import Array, ArrayLike
-
-_DRAWN = (2**8, 2**12, 2**16)  # how many numbers are drawn at once, at least
+from engram.special import normals
 
 
 def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:
@@ -44,17 +43,7 @@ def gaussian_rows(key: PRNGKeyArray | int, num: int, dim: int) -> Float[Array, "
     r"""Vectors with independent entries of law $\mathcal N(0, 1/d)$, so norms are close to 1."""
     check_count("num", num)
     check_count("dim", dim)
-    return _normals(as_key(key), num, dim) * (1 / np.sqrt(float(dim)))
-
-
-def _normals(key: PRNGKeyArray, num: int, dim: int) -> Float[Array, "N d"]:
-    """`jax.random.normal(key, (num, dim))`, bit by bit, without compiling for each shape."""
-    whole = next((length for length in _DRAWN if num * dim <= length), None)
-    by_place = jax.config.jax_threefry_partitionable  # pyright: ignore[reportAttributeAccessIssue]
-    if whole is None or is_traced(key) or not by_place:
-        return jax.random.normal(key, (num, dim), jnp.float64)
-    # Each number depends on the key and on its own place only, so a short draw begins a long one.
-    return np.asarray(jax.random.normal(key, (whole,), jnp.float64))[: num * dim].reshape(num, dim)
+    return normals(as_key(key), (num, dim)) * (1 / np.sqrt(float(dim)))
 
 
 def rows_with_gram(

@@ -282,7 +282,7 @@ def _numbers(sizes: tuple[int, int, int]) -> int:
 
 
 def segment_size(sizes: tuple[int, int, int], count: int) -> int:
-    """How many records a segment has: a power of two, so that few numbers of records compile anew.
+    """How many records a segment has: a power of four, so that few numbers of records compile again.
 
     Args:
         sizes: N, M and d of the problem.
@@ -290,7 +290,8 @@ def segment_size(sizes: tuple[int, int, int], count: int) -> int:
     """
     most = max(_ROOM // _numbers(sizes), 1)
     most = min(_POINTS, max(64, 1 << (most.bit_length() - 1)))
-    return min(most, 1 << (max(count, 1) - 1).bit_length())
+    fours = ((max(count, 1) - 1).bit_length() + 1) // 2
+    return min(most, 4**fours)
 
 
 def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> Labelled:
