@@ -11,6 +11,8 @@ import xarray as xr
 import engram
 from engram import sweeps
 from engram._checks import InputError
+from engram.memory import MemorySystem
+from engram.sweeps._observables import CLASSES, TAIL, glance, nothing, results
 from engram.sweeps._store import Store
 
 TWO = {
@@ -152,6 +154,37 @@ def test_how_runs_end():
         tail, k = cycles.tail_loss.values[index], int(cycles.period[index])
         np.testing.assert_allclose(tail[k:], tail[:-k], rtol=1e-6)
         assert np.ptp(tail) > 1e-6
+
+
+def test_with_layer_norm_runs_end_by_their_directions():
+    """W and 7 W recall alike: a run whose norm alone changes is settled, one that turns is not."""
+    problem = engram.two_tokens(0.5, 0.6)
+    times = np.arange(2 * TAIL + 1.0)[:, None, None]
+    away = np.array([[0.0, 0.2], [0.4, 0.0]])
+    # Rows are W e_x: towards the token's own class, and away from the other.
+    W, turned, turning = (
+        np.linalg.solve(problem.inputs, np.eye(2) - factor * away).mT
+        for factor in (1.0, 2.0, 1 + times / 200)
+    )
+    longer = 1.01**times
+    paths = np.stack([longer * W, longer * np.where(times % 2, W, turned), turning])
+
+    @jax.jit
+    def endings(paths):
+        def one(path, layer_norm):
+            system = MemorySystem(problem, layer_norm=layer_norm)
+            tail = jax.vmap(lambda W: glance(system, W))(path)
+            wanted = frozenset({"convergence", "period"})
+            return results(nothing(), len(path), system, path[-1], tail, wanted)
+
+        by_norm = jax.vmap(lambda path: one(path, True))(paths)
+        return by_norm, one(paths[0], False)
+
+    with jax.enable_x64(True):
+        by_norm, plain = jax.device_get(endings(paths))
+    assert [CLASSES[k] for k in by_norm["convergence"]] == ["fixed point", "cycle", "growing"]
+    np.testing.assert_equal(by_norm["period"], [1, 2, np.nan])
+    assert CLASSES[int(plain["convergence"])] == "growing"
 
 
 def test_a_function_of_your_own(tmp_path):
