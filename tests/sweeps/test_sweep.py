@@ -313,6 +313,24 @@ def test_wrong_specs_are_told_before_any_work(tables, message):
         sweeps.make_plan(spec(**tables), None)
 
 
+def test_messages_name_what_the_spec_names_first():
+    names = ["tail_loss", "period", "convergence"]
+    axes = ["momentum", "p1", "weight_decay", "correlation"]
+    for _ in range(3):
+        names, axes = names[1:] + names[:1], axes[1:] + axes[:1]
+        tables = {
+            "dynamics": {"kind": "momentum", "steps": 50},
+            "axes": {"start_scale": [0.1], **dict.fromkeys(axes, [0.5]), "learning_rate": [1.0]},
+        }
+        with pytest.raises(InputError, match=f"the spec: {', '.join(names)} looks at the last"):
+            sweeps.make_plan({**tables, "sweep": {"observables": names}}, None)
+        data = xr.Dataset(
+            {"convergence": 0}, {"learning_rate": [1.0]}, {"spec": json.dumps(tables)}
+        )
+        with pytest.raises(InputError, match=f"`{axes[0]}` varies the problem"):
+            sweeps.boundary(data, "stability")
+
+
 def test_functions_that_cannot_be_mapped_are_told():
     with pytest.raises(InputError, match="cannot be mapped"):
         engram.sweep(lambda x: 1.0 if x > 0 else 2.0, {"x": [0.0, 1.0]})

@@ -83,8 +83,10 @@ def test_what_is_noted_is_what_it_says(tmp_path):
     ends = tf.evaluate(made.model, sequences)
     assert float(log.loss[-1]) == pytest.approx(ends["loss"], rel=1e-12)
     assert float(log.accuracy[-1]) == pytest.approx(ends["accuracy"], rel=1e-12)
-    stored = xr.open_zarr(tmp_path / "run" / "log.zarr", consolidated=False).load()
+    stored = tf.open_log(tmp_path / "run")
     assert stored.sizes["step"] == 3
+    assert list(stored.data_vars) == sorted(log.data_vars)
+    assert list(stored.coords) == sorted(log.coords)
     for name in log.data_vars:
         np.testing.assert_array_equal(stored[name], log[name])
 
