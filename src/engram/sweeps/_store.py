@@ -151,7 +151,7 @@ def open_sweep(path: Any) -> xr.Dataset:
     with _damage_told(path):
         arrays = xr.open_zarr(path, consolidated=False, chunks=None).drop_vars(list(_OWN)).variables
         # Zarr lists arrays in any order.
-        names = attrs.get("variables", sorted(name for name in arrays if name not in axes))
+        names = attrs.get("variables", sorted(str(name) for name in arrays if name not in axes))
         data = xr.Dataset(
             {name: arrays[name] for name in names if name in arrays},
             {name: arrays[name] for name in axes},

@@ -226,7 +226,8 @@ def open_log(path: str | Path) -> xr.Dataset:
         raise InputError(f"{path} cannot be read ({type(error).__name__}). Train again.") from None
     # Zarr lists arrays in any order.
     variables, coords = (
-        {name: log.variables[name] for name in sorted(part)} for part in (log.data_vars, log.coords)
+        {name: log.variables[name] for name in sorted(map(str, part))}
+        for part in (log.data_vars, log.coords)
     )
     return xr.Dataset(variables, coords, log.attrs)
 
