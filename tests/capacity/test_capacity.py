@@ -234,3 +234,11 @@ def test_cover_counts_large_numbers_and_refuses_fractions():
     assert capacity.storage_probability([1040, 2000], 520)[0] == pytest.approx(0.5)
     with pytest.raises(InputError, match="whole numbers"):
         capacity.storage_probability(2.5, 2)
+
+
+def test_of_equally_frequent_tokens_the_first_is_kept_when_the_search_is_cut_short():
+    probs = np.zeros(9)
+    probs[[1, 8]] = 0.5
+    problem = engram.Problem(np.ones((9, 3)), np.eye(3), probs, np.arange(9) // 3)
+    found = capacity.min_error(problem, max_programs=1)
+    assert found.forgotten.tolist() == [8]

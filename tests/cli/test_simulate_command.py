@@ -1,5 +1,6 @@
 """`engram simulate` as it is typed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -83,6 +84,17 @@ def test_fields_that_would_be_ignored_are_faults(run, tmp_path):
         "kind 'gd' does not take layer_norm, momentum",
     ):
         assert text in done.stderr
+
+
+def test_weight_decay_of_adamw_is_decoupled(run, tmp_path):
+    options = ("--dynamics", "adamw", "-r", 0.1, "-t", 5, "--weight-decay", 0.5)
+    done = run(*options, "--out", tmp_path / "run.nc")
+    assert done.returncode == 0, done.stderr
+    descent = engram.PracticalDescent(engram.dynamics.adamw(0.1, weight_decay=0.5), 5)
+    direct = engram.simulate(engram.two_tokens(0.95, 0.75), descent)
+    with xr.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as data:
+        np.testing.assert_array_equal(data.final_weights, direct.final_weights)
+        assert json.loads(data.attrs["settings"])["weight_decay"] == 0.5
 
 
 def test_unusable_input_is_one_line(run, tmp_path):

@@ -13,6 +13,7 @@ import engram
 from engram import sweeps
 from engram._checks import InputError
 from engram.cli import _sweep
+from engram.sweeps import _store
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 SPEC = """
@@ -92,6 +93,19 @@ def test_wrong_wishes_are_told(store, tmp_path, options, message):
     with pytest.raises(InputError, match=message):
         plot(store, tmp_path / "x.png", **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_variable_of_the_spec_is_drawn(here, tmp_path):
+    spec = SPEC.replace(
+        '["first_perfect", "max_loss"]', '["max_loss", "final_error", "first_perfect"]'
+    )
+    (tmp_path / "spec.toml").write_text(spec)
+    out = tmp_path / "store.zarr"
+    _store._create(out, sweeps.make_plan(tmp_path / "spec.toml", None))
+    figure, _ = _sweep._picture(
+        out, "learning_rate", None, None, {"p1": 0.6, "correlation": 0.5}, ()
+    )
+    assert figure.axes[0].get_ylabel() == "highest loss"
 
 
 def test_what_cannot_be_plotted_is_told(tmp_path):

@@ -1,11 +1,27 @@
 """What specs refuse: values of the wrong type or size, and files that are none."""
 
+import inspect
+import json
+import tomllib
+
+import equinox as eqx
 import numpy as np
 import pytest
 
+import engram
+from engram import dynamics as D
 from engram._checks import InputError
-from engram.specs import build_problem, read_spec, read_toml, read_training
+from engram.specs import (
+    build_dynamics,
+    build_problem,
+    read_spec,
+    read_toml,
+    read_training,
+    write_spec,
+)
 from engram.specs._models import _KIND_NEEDS, OPTIONS, ProblemSpec
+from engram.transformer._describe import describe
+from engram.transformer._folder import to_toml
 
 DESCENT = {"learning_rate": 1.0, "steps": 5}
 SPHERE = {"family": "sphere", "num_tokens": 4, "num_classes": 3, "dim": 5}
@@ -121,3 +137,53 @@ def test_faults_of_a_problem_file_name_the_option(tmp_path):
         spec = ProblemSpec(family="file", path=str(tmp_path / name))
         with pytest.raises(InputError, match=rf"--problem-file \(problem.path\): {said}"):
             build_problem(spec)
+
+
+OPTIMIZERS = {
+    name: make
+    for name, make in vars(D).items()
+    if inspect.isfunction(make) and inspect.signature(make).return_annotation is D.Optimizer
+}
+
+
+def descents(name):
+    """With default numbers, and with every number halved."""
+    usual = dict(inspect.signature(OPTIMIZERS[name]).parameters)
+    usual.pop("learning_rate")
+    halved = {key: parameter.default / 2 for key, parameter in usual.items()}
+    coupled = {} if name == "adamw" else {"weight_decay": 0.02}
+    yield engram.PracticalDescent(OPTIMIZERS[name](0.3), 7)
+    yield engram.PracticalDescent(OPTIMIZERS[name](0.3, **halved), 7, 2, **coupled)
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name != "sgd"])
+def test_an_optimizer_is_the_same_after_a_round_trip(name):
+    for descent in descents(name):
+        config = tomllib.loads(to_toml({"dynamics": describe([descent])}))
+        _, (from_config,), _ = read_training(config, "config.toml")
+        assert eqx.tree_equal(from_config, descent)
+        stored = write_spec(read_spec(config, "spec.toml"))
+        again = build_dynamics(read_spec(json.loads(stored), "run.nc").dynamics)
+        assert eqx.tree_equal(again, descent)
+
+
+def test_plain_descent_keeps_its_numbers_or_is_refused():
+    whole, batches = (engram.PracticalDescent(D.sgd(0.3), 7, size) for size in (None, 2))
+    for descent, same in (
+        (whole, engram.GradientDescent(0.3, 7)),
+        (batches, engram.StochasticGradientDescent(0.3, 7, 2)),
+    ):
+        _, (from_config,), _ = read_training({"dynamics": describe([descent])}, "config.toml")
+        assert eqx.tree_equal(from_config, same)
+    decayed = engram.PracticalDescent(D.sgd(0.3), 7, weight_decay=0.1)
+    said = faults({"dynamics": describe([decayed])}, read=read_training)
+    assert "kind 'gd' does not take weight_decay" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("adam", "momentum"), ("adam", "decay"), ("rmsprop", "b1"), ("sign", "eps"), ("gd", "b2")],
+)
+def test_numbers_of_another_optimizer_are_refused(kind, field):
+    tables = {"dynamics": DESCENT | {"kind": kind, field: 0.5}}
+    assert f"kind {kind!r} does not take {field}" in faults(tables)

@@ -153,3 +153,34 @@ def test_a_store_that_another_process_has_just_made_is_used(tmp_path):
     np.testing.assert_array_equal(
         made(tmp_path / "s.zarr").height, engram.sweep(waves, AXES).height
     )
+
+
+def test_variables_and_axes_keep_the_order_of_the_spec(tmp_path):
+    names = [name for name in sweeps.OBSERVABLES if name != "convergence"]
+    axes = {"p1": [0.6], "learning_rate": [1.0], "correlation": [0.5], "start_scale": [0.1]}
+    for turn in range(3):
+        names, axes = names[4:] + names[:4], dict([*axes.items()][1:] + [*axes.items()][:1])
+        tables = {"dynamics": {"kind": "gd", "steps": 200}, "axes": axes}
+        plan = sweeps.make_plan({**tables, "sweep": {"observables": names}}, None)
+        _store._create(tmp_path / f"{turn}.zarr", plan)
+        data = sweeps.open_sweep(tmp_path / f"{turn}.zarr")
+        assert list(data.data_vars) == names
+        assert list(data.coords) == list(axes)
+        assert list(data.sizes)[:4] == list(axes)
+
+
+def test_a_function_gives_its_variables_in_its_own_order(tmp_path):
+    wave = lambda x: {"height": jnp.sin(x), "angle": x, "zero": 0 * x, "depth": -x}
+    names = ["height", "angle", "zero", "depth"]
+    assert list(engram.sweep(wave, {"x": [0.0, 1.0]}).data_vars) == names
+    stored = engram.sweep(wave, {"x": [0.0, 1.0]}, store=tmp_path / "s.zarr")
+    assert list(stored.data_vars) == names
+    np.testing.assert_array_equal(stored.depth, [0.0, -1.0])
+
+
+def test_a_store_without_the_order_of_its_variables_can_be_opened(store):
+    about = json.loads((store / "zarr.json").read_text())
+    del about["attributes"]["variables"]
+    (store / "zarr.json").write_text(json.dumps(about))
+    assert list(sweeps.open_sweep(store).data_vars) == ["height", "pair"]
+    assert "0 units computed, 3 were there" in made(store).attrs["summary"]

@@ -11,6 +11,8 @@ import xarray as xr
 import engram
 from engram import sweeps
 from engram._checks import InputError
+from engram.memory import MemorySystem
+from engram.sweeps._observables import CLASSES, TAIL, glance, nothing, results
 from engram.sweeps._store import Store
 
 TWO = {
@@ -154,6 +156,37 @@ def test_how_runs_end():
         assert np.ptp(tail) > 1e-6
 
 
+def test_with_layer_norm_runs_end_by_their_directions():
+    """W and 7 W recall alike: a run whose norm alone changes is settled, one that turns is not."""
+    problem = engram.two_tokens(0.5, 0.6)
+    times = np.arange(2 * TAIL + 1.0)[:, None, None]
+    away = np.array([[0.0, 0.2], [0.4, 0.0]])
+    # Rows are W e_x: towards the token's own class, and away from the other.
+    W, turned, turning = (
+        np.linalg.solve(problem.inputs, np.eye(2) - factor * away).mT
+        for factor in (1.0, 2.0, 1 + times / 200)
+    )
+    longer = 1.01**times
+    paths = np.stack([longer * W, longer * np.where(times % 2, W, turned), turning])
+
+    @jax.jit
+    def endings(paths):
+        def one(path, layer_norm):
+            system = MemorySystem(problem, layer_norm=layer_norm)
+            tail = jax.vmap(lambda W: glance(system, W))(path)
+            wanted = frozenset({"convergence", "period"})
+            return results(nothing(), len(path), system, path[-1], tail, wanted)
+
+        by_norm = jax.vmap(lambda path: one(path, True))(paths)
+        return by_norm, one(paths[0], False)
+
+    with jax.enable_x64(True):
+        by_norm, plain = jax.device_get(endings(paths))
+    assert [CLASSES[k] for k in by_norm["convergence"]] == ["fixed point", "cycle", "growing"]
+    np.testing.assert_equal(by_norm["period"], [1, 2, np.nan])
+    assert CLASSES[int(plain["convergence"])] == "growing"
+
+
 def test_a_function_of_your_own(tmp_path):
     def height(x, y, key):
         import jax
@@ -278,6 +311,24 @@ def test_what_is_no_store_is_refused_and_kept(tmp_path):
 def test_wrong_specs_are_told_before_any_work(tables, message):
     with pytest.raises(InputError, match=message):
         sweeps.make_plan(spec(**tables), None)
+
+
+def test_messages_name_what_the_spec_names_first():
+    names = ["tail_loss", "period", "convergence"]
+    axes = ["momentum", "p1", "weight_decay", "correlation"]
+    for _ in range(3):
+        names, axes = names[1:] + names[:1], axes[1:] + axes[:1]
+        tables = {
+            "dynamics": {"kind": "momentum", "steps": 50},
+            "axes": {"start_scale": [0.1], **dict.fromkeys(axes, [0.5]), "learning_rate": [1.0]},
+        }
+        with pytest.raises(InputError, match=f"the spec: {', '.join(names)} looks at the last"):
+            sweeps.make_plan({**tables, "sweep": {"observables": names}}, None)
+        data = xr.Dataset(
+            {"convergence": 0}, {"learning_rate": [1.0]}, {"spec": json.dumps(tables)}
+        )
+        with pytest.raises(InputError, match=f"`{axes[0]}` varies the problem"):
+            sweeps.boundary(data, "stability")
 
 
 def test_functions_that_cannot_be_mapped_are_told():

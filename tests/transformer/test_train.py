@@ -18,6 +18,8 @@ import engram
 from engram import dynamics as D
 from engram import transformer as tf
 from engram._checks import InputError
+from engram.transformer._describe import describe
+from engram.transformer._folder import Folder
 
 SHARED = Path(__file__).parents[3] / "shared" / "reference" / "transformer"
 
@@ -81,8 +83,10 @@ def test_what_is_noted_is_what_it_says(tmp_path):
     ends = tf.evaluate(made.model, sequences)
     assert float(log.loss[-1]) == pytest.approx(ends["loss"], rel=1e-12)
     assert float(log.accuracy[-1]) == pytest.approx(ends["accuracy"], rel=1e-12)
-    stored = xr.open_zarr(tmp_path / "run" / "log.zarr", consolidated=False).load()
+    stored = tf.open_log(tmp_path / "run")
     assert stored.sizes["step"] == 3
+    assert list(stored.data_vars) == sorted(log.data_vars)
+    assert list(stored.coords) == sorted(log.coords)
     for name in log.data_vars:
         np.testing.assert_array_equal(stored[name], log[name])
 
@@ -333,6 +337,34 @@ def test_any_optimizer_finds_its_own_memory_again(tmp_path, kind):
     told = []
     tf.train(config, descent, out=tmp_path / "run", progress=lambda done, total: told.append(done))
     assert told[0] == 2
+
+
+def test_a_folder_rejects_other_numbers_of_the_same_optimizer(tmp_path):
+    numbers = {
+        "momentum": {"momentum": 0.5},
+        "nesterov": {"momentum": 0.5},
+        "muon": {"momentum": 0.5},
+        "adam": {"b1": 0.5, "b2": 0.5, "eps": 1e-4},
+        "adamw": {"b1": 0.5, "b2": 0.5, "eps": 1e-4, "weight_decay": 0.5},
+        "rmsprop": {"decay": 0.5, "eps": 1e-4},
+    }
+    folder = Folder(tmp_path)
+    tables = lambda optimizer, **more: {
+        "dynamics": describe([engram.PracticalDescent(optimizer, 4, **more)])
+    }
+    for name, changes in numbers.items():
+        usual = tables(getattr(D, name)(0.1))
+        folder.write_config(usual)
+        folder.check(usual)
+        for field, value in changes.items():
+            other = tables(getattr(D, name)(0.1, **{field: value}))
+            for before, now in ((usual, other), (other, usual)):
+                folder.write_config(before)
+                with pytest.raises(InputError, match=rf"Changed:\n  dynamics.{field}: "):
+                    folder.check(now)
+    folder.write_config(tables(D.adam(0.1)))
+    with pytest.raises(InputError, match=r"dynamics.weight_decay: nothing in the folder, 0.5 now"):
+        folder.check(tables(D.adam(0.1), weight_decay=0.5))
 
 
 needs_reference = pytest.mark.skipif(not SHARED.exists(), reason="needs the reference files")

@@ -103,16 +103,16 @@ def _branch(problem: Problem, system: Constraints, max_programs: int) -> LeastEr
             after = dropped | {int(token)}
             if after not in seen:
                 seen.add(after)
-                heapq.heappush(queue, (float(p[list(after)].sum()), next(tie), after))
+                heapq.heappush(queue, (float(p[sorted(after)].sum()), next(tie), after))
     return _greedy(problem, system, cost)
 
 
 def _greedy(problem: Problem, system: Constraints, bound: float) -> LeastError:
-    """When the search is cut short: keep tokens by falling frequency while they fit."""
+    """When the search is cut short: keep tokens by falling frequency, ties in order, while they fit."""
     p = np.asarray(problem.probs)
     kept: list[int] = []
     v = np.zeros(system.rows.shape[1])
-    for token in sorted(set(system.tokens.tolist()), key=lambda x: -p[x]):
+    for token in sorted(np.unique(system.tokens).tolist(), key=lambda x: -p[x]):
         found, trial, _ = solve(system.rows[np.isin(system.tokens, [*kept, token])])
         if found:
             kept.append(token)

@@ -72,6 +72,12 @@ def _averaged(numbers: dict[str, Any]) -> Any:
     return 2 * (1 + numbers["b1"]) / ((1 - numbers["b1"]) * numbers["learning_rate"])
 
 
+def _decoupled(numbers: dict[str, Any]) -> Any:
+    # At the threshold a step turns the sign: 2 = eta (decay + gain h), gain = (1 - b1) / (1 + b1).
+    gain = (1 - numbers["b1"]) / (1 + numbers["b1"])
+    return (2 / numbers["learning_rate"] - numbers["weight_decay"]) / gain
+
+
 def _none(numbers: dict[str, Any]) -> Any:
     return jnp.full_like(jnp.asarray(numbers["learning_rate"]), jnp.nan)
 
@@ -124,9 +130,9 @@ def adamw(
     eps: float = 1e-8,
     weight_decay: float = 1e-4,
 ) -> Optimizer:
-    """Adam with decoupled weight decay."""
+    """Adam with decoupled weight decay; stable up to (2 / eta - decay) (1 + b1) / (1 - b1)."""
     numbers = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "eps": eps}
-    return _named("adamw", optax.adamw, numbers | {"weight_decay": weight_decay}, _averaged)
+    return _named("adamw", optax.adamw, numbers | {"weight_decay": weight_decay}, _decoupled)
 
 
 def rmsprop(learning_rate: Any, decay: float = 0.9, eps: float = 1e-8) -> Optimizer:

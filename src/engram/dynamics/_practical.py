@@ -32,7 +32,8 @@ class PracticalDescent(AbstractStepwise):
             `sign`, `normalised`, `muon`, `sgd`, or any optax transformation.
         steps: How many updates.
         batch_size: Draw batches of this size; by default all the data.
-        weight_decay: $\lambda$ of a term $\lambda W$ added to the gradient.
+        weight_decay: $\lambda$ of a term $\lambda W$ added to the gradient. Not with `adamw`, which has
+            a decay of its own.
         layer_norm: Score W e_x / ||W e_x|| instead of W e_x; then W must not start at zero.
 
     Paper: Section 2, practical descent.
@@ -62,6 +63,12 @@ class PracticalDescent(AbstractStepwise):
             )
         if not is_traced(weight_decay) and check_scalar("weight_decay", weight_decay) < 0:
             raise InputError(f"`weight_decay` must not be negative, got {weight_decay}. Use 0.")
+        if "weight_decay" in optimizer.numbers and (is_traced(weight_decay) or weight_decay != 0):
+            name = optimizer.name
+            raise InputError(
+                f"`weight_decay` must be left out with {name}, which has its own, got {weight_decay}. "
+                f"Pass it to `{name}(..., weight_decay=...)`."
+            )
         self.optimizer = optimizer
         self.steps = read_steps(steps)
         self.weight_decay = (

@@ -47,9 +47,7 @@ def draw_sweep(
 ) -> tuple[Figure, list[str]]:  # fmt: skip
     """Draw one variable of a sweep over one or two of its axes; say what was fixed, averaged and counted."""
     spec = json.loads(data.attrs.get("spec", "{}"))
-    asked = spec.get("sweep", {}).get("observables", [])
-    first: str = next((name for name in asked if name in data), str(next(iter(data.data_vars))))
-    value = value or first
+    value = value or str(next(iter(data.data_vars)))
     if value not in data.data_vars:
         raise InputError(
             f"--value must be among {', '.join(map(str, data.data_vars))}, got {value!r}."

@@ -122,8 +122,8 @@ def settings_of(dynamics: Any) -> dict[str, Any]:
     """The numbers of a dynamics, short enough to read; long arrays by their shape."""
     found: dict[str, Any] = {}
     for name, value in vars(dynamics).items():
-        if name in ("time_steps", "record_steps"):
-            continue
+        if name in ("time_steps", "record_steps") or name in found:
+            continue  # derived, or a number of the optimizer, such as AdamW's own decay
         if hasattr(value, "numbers"):
             found[name] = value.name
             found |= {key: float(number) for key, number in value.numbers.items()}

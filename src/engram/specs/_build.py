@@ -66,14 +66,15 @@ def build_dynamics(spec: DynamicsSpec) -> D.AbstractDynamics:
             noise_scale=spec.noise_scale,
             time_step=spec.time_step,
         )
-    make = getattr(D, spec.kind)
-    takes_momentum = spec.kind in ("momentum", "nesterov", "muon") and spec.momentum is not None
-    options = {"momentum": spec.momentum} if takes_momentum else {}
+    names = ("momentum", "b1", "b2", "decay", "eps", "weight_decay")
+    numbers = {name: getattr(spec, name) for name in names if getattr(spec, name) is not None}
+    # AdamW's decay is its own; for others it is a term of the gradient.
+    coupled = 0.0 if spec.kind == "adamw" else numbers.pop("weight_decay", 0.0)
     return D.PracticalDescent(
-        make(spec.learning_rate, **options),
+        getattr(D, spec.kind)(spec.learning_rate, **numbers),
         _known(spec.steps),
         spec.batch_size,
-        weight_decay=spec.weight_decay,
+        weight_decay=coupled,
         layer_norm=spec.layer_norm,
     )
 

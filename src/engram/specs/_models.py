@@ -17,6 +17,7 @@ OPTIONS = "the options"  # as the source of a spec that was typed, not read from
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]
 NotNegative = Annotated[Finite, Field(ge=0)]
+Share = Annotated[Finite, Field(ge=0, lt=1)]  # of the past that an average keeps
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Count = Annotated[int, Field(ge=1, lt=2**31)]  # XLA counts in 32 bits
 Steps = Annotated[int, Field(ge=0, le=2**53)]  # beyond they would not be exact as floats
@@ -51,6 +52,8 @@ _KIND_TAKES = {
     "flow": _TIMES,
     "sgf": _TIMES | {"learning_rate", "batch_size", "noise_scale", "time_step"},
     **{kind: _PRACTICAL | {"momentum"} for kind in ("momentum", "nesterov", "muon")},
+    **{kind: _PRACTICAL | {"b1", "b2", "eps"} for kind in ("adam", "adamw")},
+    "rmsprop": _PRACTICAL | {"decay", "eps"},
 }
 _KIND_NEEDS = dict.fromkeys(get_args(Kind), ("learning_rate", "steps")) | {
     "flow": ("end",),
@@ -97,7 +100,11 @@ class ProblemSpec(Strict):
 
 
 class DynamicsSpec(Strict):
-    """A dynamics by kind: the five of the paper, and optimizers by name."""
+    """A dynamics by kind: the five of the paper, and optimizers by name.
+
+    An optimizer's number that is left out is the default of `engram.dynamics`. `weight_decay` is the
+    decoupled one of adamw; for all others it is a term of the gradient.
+    """
 
     kind: Kind = "gd"
     learning_rate: NotNegative | None = None
@@ -108,8 +115,12 @@ class DynamicsSpec(Strict):
     spacing: Literal["linear", "log"] = "linear"
     noise_scale: NotNegative | None = None
     time_step: Positive | None = None
-    momentum: Annotated[Finite, Field(ge=0, lt=1)] | None = None
-    weight_decay: NotNegative = 0.0
+    momentum: Share | None = None
+    b1: Share | None = None
+    b2: Share | None = None
+    decay: Share | None = None
+    eps: NotNegative | None = None
+    weight_decay: NotNegative | None = None
     layer_norm: bool = False
 
     @model_validator(mode="after")

@@ -77,7 +77,7 @@ class Runner:
         seed: int,
     ):
         self.spec, self.varying, self.seed = spec, varying, seed
-        self.wanted = frozenset(observables)
+        self.observables, self.wanted = observables, frozenset(observables)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
         self.space = choose_space(problem, dynamics, spec.run.space)
         # Plain descent needs the margins alone; others look at the length of an update.
@@ -107,7 +107,7 @@ class Runner:
         ]
         return {
             name: np.concatenate([np.asarray(part[name]) for part in done])[: len(cells)]
-            for name in self.wanted
+            for name in self.observables
         }
 
     def _tiles(self, columns: dict[str, np.ndarray], cells: np.ndarray) -> Any:

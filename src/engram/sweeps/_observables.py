@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from engram import memory
@@ -97,6 +98,7 @@ def results(
     likeliest = margins[jnp.argmax(jnp.asarray(system.problem.probs))]
     known = lambda value: jnp.where(jnp.isnan(loss), jnp.nan, value)  # NaN if it has diverged
     kept = folded.last_wrong + 1
+    is_bounded = isinstance(system, MemorySystem) and system.layer_norm
     found: dict[str, Any] = {
         "first_perfect": lambda: reached(folded.first_perfect),
         "perfect_from": lambda: jnp.where(kept >= points, jnp.nan, kept),
@@ -109,8 +111,8 @@ def results(
         "spike_height": lambda: folded.height,
         "num_spikes": lambda: folded.num_spikes.astype(float),
         "last_rise": lambda: reached(folded.last_rise),
-        "convergence": lambda: convergence(tail)[0],
-        "period": lambda: convergence(tail)[1],
+        "convergence": lambda: convergence(tail, is_bounded)[0],
+        "period": lambda: convergence(tail, is_bounded)[1],
         "tail_loss": lambda: tail.loss[-TAIL:],
     }
     return {name: found[name]() for name in sorted(wanted)}
@@ -130,22 +132,24 @@ def glance(system: Any, state: Any) -> Tail:
     return Tail(seen_of(system, state), margins.min(), loss)
 
 
-def convergence(tail: Tail) -> tuple[Any, Any]:
+def convergence(tail: Tail, is_bounded: bool) -> tuple[Any, Any]:
     """How a run ends: a code of `CLASSES`, and the period of a cycle (1 at a fixed point), else NaN.
 
     A period k must bring every state of the last TAIL steps back to the one k steps before, within `CLOSE`
     of its size. A run whose margins are all positive, and whose smallest still grows while the loss falls,
     is growing: it slows down for ever, and would look like a fixed point. Any other is aperiodic as far
-    as the window tells.
+    as the window tells. With layer norm scores are bounded: what returns is settled, though a margin may
+    still rise within `CLOSE`.
     """
     w = tail.states
     size = jnp.maximum(jnp.abs(w).max(), 1.0)
-    before = jnp.stack([w[-TAIL - k : -k] for k in range(1, TAIL + 1)])
-    away = jnp.abs(w[-TAIL:][None] - before).max(axis=(1, 2))
+    before = lambda k: jax.lax.dynamic_slice_in_dim(w, TAIL + 1 - k, TAIL)
+    # One k after another: as 64 slices side by side it takes twenty times as long to compile.
+    away = jax.lax.map(lambda k: jnp.abs(w[-TAIL:] - before(k)).max(), jnp.arange(1, TAIL + 1))
     returns = away <= CLOSE * size
     period = jnp.argmax(returns) + 1
     grows = (tail.least[-1] > tail.least[0]) & (tail.least[-1] > 0) & (tail.loss[-1] < tail.loss[0])
-    settled, finite = returns.any() & ~grows, jnp.isfinite(w).all()
+    settled, finite = returns.any() & (is_bounded | ~grows), jnp.isfinite(w).all()
     code = jnp.where(settled, jnp.where(period == 1, 0, 1), jnp.where(grows, 2, 3))
     return jnp.where(finite, code, 4), jnp.where(settled & finite, period.astype(float), jnp.nan)
 
@@ -154,7 +158,8 @@ def seen_of(system: Any, state: Any) -> Any:
     """What a state looks like from outside: its scores without their common part, flat."""
     if isinstance(system, MarginSystem):
         return state.margins
-    scores = (
-        memory.scores(system.problem, state) if isinstance(system, MemorySystem) else state.scores
-    )
+    if isinstance(system, MemorySystem):
+        scores = memory.scores(system.problem, state, layer_norm=system.layer_norm)
+    else:
+        scores = state.scores
     return (scores - scores.mean(axis=1, keepdims=True)).ravel()

@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -231,12 +232,15 @@ class FunctionPlan(Plan):
         found = found if isinstance(found, dict) else {"value": found}
         return {str(name): jnp.asarray(value) for name, value in found.items()}
 
-    @in_double
     def _outputs(self) -> dict[str, Output]:
         columns, cell, _ = self.cells((0,) * len(self.axes))
         one = {name: jax.ShapeDtypeStruct((), column.dtype) for name, column in columns.items()}
+        number = jax.ShapeDtypeStruct((), cell.dtype)
+        # As pairs, in the function's order: JAX sorts dictionaries.
+        pairs = lambda values, cell: list(self._one(values, cell).items())
         try:
-            shapes = jax.eval_shape(self._one, one, jax.ShapeDtypeStruct((), cell.dtype))
+            with jax.enable_x64(True):
+                shapes = dict(eqx.filter_eval_shape(pairs, one, number))
         except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
             raise InputError(
                 f"the function cannot be mapped: {str(error).splitlines()[0]} Write it with jax.numpy, "

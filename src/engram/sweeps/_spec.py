@@ -160,8 +160,8 @@ def _check_runnable(
             f"{name}: a sweep counts steps, and {kind!r} has none. Sweep a function of your own with "
             "`engram.sweep(function, axes)`."
         )
-    if set(table.observables) & NEEDS_TAIL and (steps or 0) < 2 * TAIL:
-        which = ", ".join(sorted(set(table.observables) & NEEDS_TAIL))
+    which = ", ".join(each for each in table.observables if each in NEEDS_TAIL)
+    if which and (steps or 0) < 2 * TAIL:
         raise InputError(
             f"{name}: {which} looks at the last {2 * TAIL} steps, got steps = {steps}. Give more."
         )

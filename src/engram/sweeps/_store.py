@@ -137,7 +137,8 @@ def open_sweep(path: Any) -> xr.Dataset:
         raise InputError(
             f"{path} is not a sweep of engram. Name a store that `engram sweep` wrote."
         )
-    for name, values in _spec_in(path, attrs)["axes"].items():
+    axes = _spec_in(path, attrs)["axes"]
+    for name, values in axes.items():
         if not _has_axis(group, name, values):
             raise InputError(
                 f"{path} is damaged: its axis `{name}` is not that of its spec. Run `engram sweep` with "
@@ -148,7 +149,14 @@ def open_sweep(path: Any) -> xr.Dataset:
         marked = _marked(marks)
         left = marks.size - len(marked)
     with _damage_told(path):
-        data = xr.open_zarr(path, consolidated=False, chunks=None).drop_vars(list(_OWN))
+        arrays = xr.open_zarr(path, consolidated=False, chunks=None).drop_vars(list(_OWN)).variables
+        # Zarr lists arrays in any order.
+        names = attrs.get("variables", sorted(str(name) for name in arrays if name not in axes))
+        data = xr.Dataset(
+            {name: arrays[name] for name in names if name in arrays},
+            {name: arrays[name] for name in axes},
+            attrs,
+        )
     if not data.data_vars:
         raise _damaged(path, None, "none is left of what was measured")
     for array in data.data_vars.values():
@@ -274,6 +282,7 @@ def _create(path: Path, plan: Plan) -> None:
                 "kind": _KIND,
                 "spec": json.dumps(plan.text),
                 "spec_hash": plan.hash,
+                "variables": list(plan.outputs),
                 "engram": engram.__version__,
                 "jax": jax.__version__,
             }

@@ -114,10 +114,10 @@ def _spike(data: xr.Dataset) -> Boundary:
 def _stability(data: xr.Dataset) -> Boundary:
     _needs(data, "stability", "learning_rate", "convergence")
     spec = read_sweep(json.loads(data.attrs["spec"]))
-    if set(spec.axes) - {"learning_rate", "start_scale"}:
-        other = next(iter(set(spec.axes) - {"learning_rate", "start_scale"}))
+    others = [axis for axis in spec.axes if axis not in ("learning_rate", "start_scale")]
+    if others:
         raise InputError(
-            f"--theory stability is a line for one problem, and `{other}` varies the problem. Fix it."
+            f"--theory stability is a line for one problem, and `{others[0]}` varies the problem. Fix it."
         )
     problem = build_problem(spec.simulation.problem)
     best = loss_minimiser(problem)

@@ -33,7 +33,9 @@ def _one(dynamics: Any) -> dict[str, Any]:
     if type(dynamics) is D.PracticalDescent:
         optimizer = dynamics.optimizer
         usual = _usual(optimizer.name)
-        table = {"kind": optimizer.name} | {
+        # Plain descent has two names in a spec, with batches and without.
+        is_whole = optimizer.name == "sgd" and dynamics.batch_size is None
+        table = {"kind": "gd" if is_whole else optimizer.name} | {
             name: float(value)
             for name, value in optimizer.numbers.items()
             if usual.get(name) != value

@@ -221,9 +221,15 @@ def open_log(path: str | Path) -> xr.Dataset:
     if not path.is_dir():
         raise InputError(f"{path} is not there. Make it with `engram train --out {path.parent}`.")
     try:
-        return xr.open_zarr(path, consolidated=False, chunks=None).load()
+        log = xr.open_zarr(path, consolidated=False, chunks=None).load()
     except Exception as error:  # zarr tells damage in many ways
         raise InputError(f"{path} cannot be read ({type(error).__name__}). Train again.") from None
+    # Zarr lists arrays in any order.
+    variables, coords = (
+        {name: log.variables[name] for name in sorted(map(str, part))}
+        for part in (log.data_vars, log.coords)
+    )
+    return xr.Dataset(variables, coords, log.attrs)
 
 
 def to_toml(tables: dict[str, dict[str, Any]]) -> str:
