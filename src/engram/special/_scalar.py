@@ -24,7 +24,9 @@ def softplus(x: Any) -> Any:
 
 def logsumexp(x: Any, axis: int = -1) -> Any:
     r"""$\log \sum e^x$ along an axis, which is kept with length one."""
-    logsumexp, x = (jax.nn.logsumexp, x) if is_traced(x) else (scipy.special.logsumexp, np.asarray(x))
+    logsumexp, x = (
+        (jax.nn.logsumexp, x) if is_traced(x) else (scipy.special.logsumexp, np.asarray(x))
+    )
     return logsumexp(x, axis=axis, keepdims=True)
 
 
