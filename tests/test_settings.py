@@ -62,8 +62,8 @@ MEMORY |= {"hvp": (PROBLEM, W, W), "update_bases": (PROBLEM,), "top_eigenpairs":
 PARTICLES = {
     name: (PROBLEM, SCORES) for name, each in vars(particles).items() if inspect.isfunction(each)
 }
-PARTICLES |= {name: (PROBLEM,) for name in ("input_gram", "output_gram", "output_gaps")}
-PARTICLES |= {name: (PROBLEM, W) for name in ("weights_to_scores", "unseen_part")}
+PARTICLES |= dict.fromkeys(("input_gram", "output_gram", "output_gaps"), (PROBLEM,))
+PARTICLES |= dict.fromkeys(("weights_to_scores", "unseen_part"), (PROBLEM, W))
 PARTICLES |= {
     "hvp": (PROBLEM, SCORES, SCORES),
     "coefficients_to_weights": (PROBLEM, SCORES, W),
