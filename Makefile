@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help reproduce test lint bench docs explore clean
+.PHONY: help reproduce test test-settings lint bench docs explore clean
 
 VENV := .venv
 BIN  := $(VENV)/bin
@@ -22,6 +22,7 @@ help:
 	@echo
 	@echo "  make reproduce   run the main job; writes out/"
 	@echo "  make test        run all the tests"
+	@echo "  make test-settings  run some of them under the JAX settings that users have on"
 	@echo "  make lint        format, types and import layers"
 	@echo "  make bench       side by side with plain PyTorch (installs torch)"
 	@echo "  make docs        build the documentation into docs/_build/html"
@@ -37,6 +38,13 @@ reproduce: $(VENV)/.has-base
 
 test: $(VENV)/.has-test
 	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist worksteal $(ARGS)
+
+# Where JAX_PLATFORMS is not set, `make test` has run that way.
+SETTINGS := $(BIN)/python -m pytest -m settings -q $(ARGS)
+test-settings: $(VENV)/.has-test
+	JAX_ENABLE_X64=1 $(SETTINGS)
+	JAX_DEBUG_NANS=1 JAX_DEBUG_INFS=1 $(SETTINGS)
+	@test -z "$$JAX_PLATFORMS" || { echo "JAX_PLATFORMS unset:"; env -u JAX_PLATFORMS $(SETTINGS); }
 
 lint: $(VENV)/.has-test
 	@$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""Shared switches. x64 stays off, as on a user's machine: double precision must come by itself."""
+"""Shared switches. x64 is as the environment has it, by default off: double precision must come by itself."""
 
 import gc
 import tempfile
@@ -56,6 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def x64():
     """For tests that use JAX directly in double precision."""
     with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def x32():
+    """x64 off, which is JAX's default, whatever the settings of this run."""
+    with jax.enable_x64(False):
         yield
 
 

@@ -1,5 +1,6 @@
 """Never a silent float32, never a global switch."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -14,11 +15,12 @@ from engram import memory, particles
 from engram.special import log_omega
 
 PROBLEM = engram.on_sphere(0, 4, 3, 3)
+PAIR = engram.two_tokens(0.5, 0.75)
 W = np.random.default_rng(0).standard_normal((3, 3))
 
 
+@pytest.mark.usefixtures("x32")
 def test_double_in_gives_double_out_with_x64_off():
-    assert not jax.config.jax_enable_x64
     for weights in (W, W.tolist(), W.astype(np.float32), jnp.asarray(W, jnp.float32)):
         for name in ("loss", "grad", "scores", "margins", "sharpness", "hessian", "token_losses"):
             value = getattr(memory, name)(PROBLEM, weights)
@@ -37,15 +39,6 @@ def test_float32_is_kept_when_asked_for():
     assert particles.grad(single, w).dtype == np.float32
 
 
-def test_the_users_switch_changes_no_number():
-    off = {name: getattr(memory, name)(PROBLEM, W) for name in ("loss", "grad", "sharpness")}
-    with jax.enable_x64(True):
-        for name, value in off.items():
-            on = getattr(memory, name)(PROBLEM, W)
-            assert isinstance(on, jax.Array)
-            np.testing.assert_array_equal(on, value)
-
-
 def test_it_works_inside_jit_grad_and_vmap_in_double():
     with jax.enable_x64(True):
         g = jax.jit(jax.grad(lambda W: memory.loss(PROBLEM, W)))(W)
@@ -54,6 +47,7 @@ def test_it_works_inside_jit_grad_and_vmap_in_double():
         assert both[1] == pytest.approx(memory.loss(PROBLEM, 2 * W))
 
 
+@pytest.mark.usefixtures("x32")
 def test_tracing_in_single_precision_is_refused_with_the_remedy():
     for call in (
         lambda: jax.grad(lambda W: memory.loss(PROBLEM, W))(W),
@@ -67,9 +61,14 @@ def test_tracing_in_single_precision_is_refused_with_the_remedy():
     np.testing.assert_allclose(slope, memory.grad(PROBLEM, W), atol=1e-6)
 
 
+@pytest.mark.usefixtures("x32")
 def test_systems_and_special_functions_stay_double_too():
     assert memory.MemorySystem(PROBLEM).grad(W).dtype == np.float64
     assert memory.MemorySystem(PROBLEM).loss(W).dtype == np.float64
+    for system in (particles.ParticleSystem(PROBLEM), particles.MarginSystem(PAIR)):
+        state = system.start(np.eye(system.dim))
+        assert {leaf.dtype.name for leaf in jax.tree.leaves(state)} == {"float64"}
+        assert system.weights(state, np.eye(system.dim)).dtype == np.float64
     for y in (1000.0, 1000, [1000.0]):
         assert np.asarray(log_omega(y)).dtype == np.float64
     assert log_omega(np.inf) == np.inf
@@ -83,11 +82,11 @@ def test_other_threads_are_not_touched_and_work():
         seen["loss"] = memory.loss(PROBLEM, W)
         seen["x64"] = jax.config.jax_enable_x64
 
-    thread = threading.Thread(target=work)
-    with jax.enable_x64(True):
+    thread, switch = threading.Thread(target=work), jax.config.jax_enable_x64
+    with jax.enable_x64(not switch):
         thread.start()
         thread.join()
-    assert seen == {"loss": memory.loss(PROBLEM, W), "x64": False}
+    assert seen == {"loss": memory.loss(PROBLEM, W), "x64": switch}
 
 
 def test_log_omega_solves_its_equation_everywhere():
@@ -106,7 +105,16 @@ def test_importing_sets_no_global_state_and_loads_no_jax():
         "assert 'torch' not in sys.modules; assert 'matplotlib' not in sys.modules; "
         "assert set(dir(engram)) >= {'Problem', 'two_tokens', 'memory'}"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=plain)
+
+
+def test_nan_as_a_marker_passes_the_users_debugging_flags_and_only_there():
+    with jax.debug_nans(True), jax.debug_infs(True):
+        run = engram.simulate(PAIR, engram.GradientDescent(0.0, 2))
+        assert np.isnan(run.first_perfect)
+        with pytest.raises(FloatingPointError):
+            jnp.log(np.float32(-1.0))
 
 
 def test_unknown_names_are_attribute_errors():

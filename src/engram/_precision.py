@@ -1,12 +1,15 @@
-"""Double precision where it is asked for, without touching JAX's global switch.
+"""The library's own settings of JAX, in scope: no global switch is set, and no user's switch matters.
 
-JAX computes in float32 unless `jax_enable_x64` is set, and demotes float64 input without a word.
-The library never sets that switch; a function marked `in_input_precision` runs inside a scoped,
-thread-local x64 context whenever one of its inputs is float64.
+JAX computes in float32 unless `jax_enable_x64` is set, and demotes float64 input without a word. Here the
+inputs decide: a function marked `in_input_precision` runs in a scoped, thread-local context, with x64 on if
+one of its inputs is float64 and off if none is. Outside of tracing its results are NumPy values: a float64
+JAX array would be demoted by the next operation where x64 is off, and one type in all settings is one
+behaviour.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -19,12 +22,13 @@ from engram._checks import InputError, is_traced
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _is_double(leaf: Any) -> bool:
-    return getattr(leaf, "dtype", None) in (np.float64, np.complex128)
+def _has_double(*trees: Any) -> bool:
+    doubles = (np.float64, np.complex128)
+    return any(getattr(leaf, "dtype", None) in doubles for leaf in jax.tree.leaves(trees))
 
 
 def to_plain(tree: Any) -> Any:
-    """Turn JAX arrays into NumPy arrays, scalars into NumPy scalars; leave tracers alone."""
+    """Turn JAX arrays into NumPy arrays, scalars into NumPy scalars; leave tracers and keys alone."""
 
     def plain(leaf: Any) -> Any:
         if isinstance(leaf, jax.core.Tracer) or not isinstance(leaf, jax.Array):
@@ -44,25 +48,46 @@ def is_x64() -> bool:
 def in_input_precision(fn: F) -> F:
     """Compute in the widest dtype among the inputs: float64 in, float64 out, always.
 
-    With x64 switched on by the caller, or with float32 input only, this is `fn` itself. Otherwise
-    `fn` runs in a scoped x64 context, and its float64 results come back as NumPy values: a float64
-    JAX array outside that context would be demoted by the very next operation.
+    Outside of tracing the results are NumPy values, whatever the caller has switched on. Under jit, vmap or
+    grad this is `fn` itself, which must then be traced in the precision of its inputs.
     """
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if is_x64() or not any(map(_is_double, jax.tree.leaves((args, kwargs)))):
+        double = _has_double(args, kwargs)
+        if is_traced(args, kwargs):
+            if double:
+                _check_traced_in_double(fn)
             return fn(*args, **kwargs)
-        _refuse_tracers(fn, args, kwargs)
+        if double == is_x64():
+            return to_plain(fn(*args, **kwargs))
+        with jax.enable_x64(double):
+            return to_plain(fn(*args, **kwargs))
+
+    return wrapped  # pyright: ignore[reportReturnType]
+
+
+def traceable(fn: F) -> F:
+    """Compute in double if an input is: for what JAX programs are made of, systems and `dynamics.run`.
+
+    Results are what `fn` returns, JAX arrays; only where the caller has x64 off, and they are float64, NumPy.
+    """
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if is_x64() or not _has_double(args, kwargs):
+            return fn(*args, **kwargs)
+        if is_traced(args, kwargs):
+            _check_traced_in_double(fn)
         with jax.enable_x64(True):
             return to_plain(fn(*args, **kwargs))
 
     return wrapped  # pyright: ignore[reportReturnType]
 
 
-def _refuse_tracers(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
+def _check_traced_in_double(fn: Callable[..., Any]) -> None:
     """Mixing precisions within one trace fails deep inside JAX, or demotes: say so first."""
-    if is_traced(args, kwargs):
+    if not is_x64():
         raise InputError(
             f"`{fn.__name__}` computes in float64, but the surrounding jit, grad or vmap was begun in "
             "float32. Wrap the outer call in `with jax.enable_x64(True):`, or ask for single "
@@ -70,15 +95,22 @@ def _refuse_tracers(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
         )
 
 
+@contextlib.contextmanager
+def nan_is_a_result() -> Iterator[None]:
+    """Switch the user's `jax_debug_nans` and `jax_debug_infs` off: NaN is how we say "never reached"."""
+    with jax.debug_nans(False), jax.debug_infs(False):
+        yield
+
+
 def in_double(fn: F) -> F:
-    """Run a verb that returns results in a scoped x64 context, whatever its inputs."""
+    """Run a verb that returns results in double precision, whatever its inputs and the caller's settings."""
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if is_x64():
+        if is_traced(args, kwargs):
+            _check_traced_in_double(fn)
             return fn(*args, **kwargs)
-        _refuse_tracers(fn, args, kwargs)
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), nan_is_a_result():
             return to_plain(fn(*args, **kwargs))
 
     return wrapped  # pyright: ignore[reportReturnType]

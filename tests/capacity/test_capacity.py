@@ -110,6 +110,7 @@ def test_a_search_cut_short_gives_bounds():
     assert memory.error_rate(problem, cut.weights) == pytest.approx(cut.error, abs=1e-12)
 
 
+@pytest.mark.settings
 def test_minimiser_has_no_gradient_and_no_better_neighbour():
     rng = np.random.default_rng(4)
     for _ in range(10):

@@ -80,7 +80,10 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.settings if name == "fig2" else ()) for name in OTHERS],
+)
 def test_other_settings_work_and_are_compared_with_nothing_else(name):
     module = figures.module_of(name)
     data = module.compute(dataclasses.replace(module.Settings(), **OTHERS[name]))

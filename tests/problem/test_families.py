@@ -152,6 +152,7 @@ def test_sizes_of_which_the_product_is_too_large_are_told_with_their_gib(monkeyp
     assert engram.on_sphere(0, 20_000, 1000, 512).inputs.shape == (20_000, 512)
 
 
+@pytest.mark.usefixtures("x32")
 def test_one_hot_is_named_when_precisions_mix():
     with pytest.raises(InputError, match="`one_hot` computes in float64"):
         jax.jit(lambda a: engram.one_hot(3, 3, exponent=a).probs)(1.0)

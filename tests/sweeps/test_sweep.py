@@ -370,6 +370,7 @@ def test_the_likeliest_token_is_an_input_also_with_noisy_targets(tmp_path):
     assert float(found.likeliest_margin[0]) == float(found.final_margins[0, 0])
 
 
+@pytest.mark.settings
 def test_a_cell_that_has_diverged_is_nan_not_a_number():
     found = engram.sweep(
         spec(

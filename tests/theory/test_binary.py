@@ -115,6 +115,7 @@ def test_formulas_trace_in_double_precision_and_refuse_single(x64):
     assert np.asarray(mapped) == pytest.approx(binary.flow_margin(2.0, [1.0, 2.0]), rel=1e-14)
 
 
+@pytest.mark.usefixtures("x32")
 def test_formulas_refuse_single_precision_traces():
     with pytest.raises(InputError, match="enable_x64"):
         jax.jit(lambda t: binary.flow_margin(t, 1.0))(3.0)

@@ -169,6 +169,7 @@ def test_more_steps_go_on_and_other_settings_are_refused(tmp_path):
         assert said in str(told.value)
 
 
+@pytest.mark.settings
 def test_not_finite_is_said_and_stops():
     config, *_ = tiny.make(dtype="float32", matrices=("wo2", "wk2"))
     made = tf.train(config, [engram.GradientDescent(rate, 6) for rate in (1.0, 1e30)])

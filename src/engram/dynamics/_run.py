@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Int, PRNGKeyArray, PyTree
 
 from engram._checks import InputError
-from engram._precision import in_input_precision
+from engram._precision import nan_is_a_result, traceable
 from engram._types import Array
 from engram.dynamics._base import AbstractDynamics, AbstractStepwise
 from engram.dynamics._flow import GradientFlow, solve
@@ -188,7 +188,8 @@ def finish(
     return fold.update(carry.folded, carry.index, system, dynamics.state_of(carry.inner))
 
 
-@in_input_precision
+@traceable
+@nan_is_a_result()
 def run(
     system: AbstractSystem,
     dynamics: AbstractDynamics,

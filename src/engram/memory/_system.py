@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from engram._precision import in_input_precision
+from engram._precision import traceable
 from engram._types import Array, Weights
 from engram.memory._loss import grad_given_law, loss_given_law
 from engram.problem import Problem
@@ -26,12 +26,12 @@ class MemorySystem(AbstractSystem):
         self.law = problem.law
         self.layer_norm = layer_norm
 
-    @in_input_precision
+    @traceable
     def loss(self, state: Weights, law: Array | None = None) -> Float[Array, ""]:
         law = jnp.asarray(self.law if law is None else law)
         return loss_given_law(self.problem, state, law, self.layer_norm, None)
 
-    @in_input_precision
+    @traceable
     def grad(self, state: Weights, law: Array | None = None) -> Weights:
         law = jnp.asarray(self.law if law is None else law)
         return grad_given_law(self.problem, state, law, self.layer_norm, None)

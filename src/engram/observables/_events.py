@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
-from engram._types import Array
+from engram._precision import in_input_precision, nan_is_a_result
+from engram._types import Array, Scalar
 from engram.dynamics import AbstractFold
 from engram.memory import MemorySystem, error_rate, margins
 from engram.particles import MarginSystem, ParticleSystem
@@ -160,7 +161,8 @@ class Events(AbstractFold):
         )
 
 
-def measure(system: AbstractSystem, state: PyTree) -> tuple[Array, Array, Array]:
+@in_input_precision
+def measure(system: AbstractSystem, state: PyTree) -> tuple[Scalar, Scalar, Array]:
     """Loss, 0-1 loss and margins of a state, whatever its space."""
     if isinstance(system, ParticleSystem):
         problem, w = system.problem, state.scores
@@ -200,6 +202,8 @@ def describe_events(found: Found, last: int) -> dict[str, tuple[tuple[str, ...],
     }
 
 
+@in_input_precision
+@nan_is_a_result()
 @eqx.filter_jit
 def events_of_series(events: Events, loss: Array, error: Array, margin: Array) -> Found:
     """The events of a recorded series, counted in records: for flows, which have no steps."""

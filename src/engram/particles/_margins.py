@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from engram._checks import InputError
-from engram._precision import in_input_precision
+from engram._precision import traceable
 from engram._types import Array, Weights
 from engram.problem import Problem
 from engram.system import AbstractSystem
@@ -52,30 +52,33 @@ class MarginSystem(AbstractSystem):
         paired = self.signs[:, None] * self.signs[None, :]
         self.coupling = (u @ u) * paired * (problem.inputs @ problem.inputs.T)
 
+    @traceable
     def start(self, W: Weights) -> MarginState:
         """The margins of given weights, before any update."""
         u = jnp.asarray(self.problem.outputs[0] - self.problem.outputs[1])
         m = self.signs * (jnp.asarray(self.problem.inputs) @ (u @ W))
         return MarginState(m, jnp.zeros_like(m), jnp.ones((), m.dtype))
 
+    @traceable
     def weights(self, state: MarginState, W0: Weights) -> Weights:
         """The weights that a state stands for, when it began at `W0`."""
         u = jnp.asarray(self.problem.outputs[0] - self.problem.outputs[1])
         pushed = (state.coefficients * self.signs) @ jnp.asarray(self.problem.inputs)
         return state.kept * W0 + u[:, None] * pushed[None, :]
 
-    @in_input_precision
+    @traceable
     def loss(self, state: MarginState, law: Array | None = None) -> Float[Array, ""]:
         law = jnp.asarray(self.law if law is None else law)
         return (law * jax.nn.softplus(-state.margins)).sum()
 
+    @traceable
     def error(self, state: MarginState) -> Float[Array, ""]:
         """The 0-1 error; a tie goes to the first class."""
         m, p = state.margins, jnp.asarray(self.law)
         right = (m > 0) | ((m == 0) & (jnp.asarray(self.signs) > 0))
         return jnp.where(right, 0.0, p).sum()
 
-    @in_input_precision
+    @traceable
     def grad(self, state: MarginState, law: Array | None = None) -> MarginState:
         law = jnp.asarray(self.law if law is None else law)
         c = -law * jax.nn.sigmoid(-state.margins)

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from engram._precision import in_input_precision
+from engram._precision import traceable
 from engram._types import Array, Scores, Weights
 from engram.particles._force import pull
 from engram.particles._recall import centred, losses, pair_losses
@@ -43,6 +43,7 @@ class ParticleSystem(AbstractSystem):
         self.input_gram = problem.inputs @ problem.inputs.T
         self.output_gram = problem.outputs @ problem.outputs.T
 
+    @traceable
     def start(self, W: Weights, *, shaken: bool = False) -> ParticleState:
         """The particles of given weights, before any update."""
         E, U = jnp.asarray(self.problem.inputs), jnp.asarray(self.problem.outputs)
@@ -50,20 +51,21 @@ class ParticleSystem(AbstractSystem):
         zero = jnp.zeros_like(W) if shaken else None
         return ParticleState(w, jnp.zeros_like(w), jnp.ones((), w.dtype), zero)
 
+    @traceable
     def weights(self, state: ParticleState, W0: Weights) -> Weights:
         """The weights that a state stands for, when it began at `W0`."""
         E, U = jnp.asarray(self.problem.inputs), jnp.asarray(self.problem.outputs)
         W = state.kept * W0 + U.T @ state.coefficients.T @ E
         return W if state.shaken is None else W + state.shaken
 
-    @in_input_precision
+    @traceable
     def loss(self, state: ParticleState, law: Array | None = None) -> Float[Array, ""]:
         law = jnp.asarray(self.law if law is None else law)
         if law.ndim == 2:
             return (law * pair_losses(centred(state.scores))).sum()
         return law @ losses(self.problem, state.scores)
 
-    @in_input_precision
+    @traceable
     def grad(self, state: ParticleState, law: Array | None = None) -> ParticleState:
         law = jnp.asarray(self.law if law is None else law)
         c = pull(self.problem, state.scores, law)

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_floats, is_traced, read_array
+from engram._precision import in_double
 from engram._types import Array, ArrayLike
 from engram.special import normals
 
@@ -13,7 +14,9 @@ from engram.special import normals
 def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:
     """A JAX random key, or a seed turned into one."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool) and abs(int(key)) < 2**63:
-        return jax.random.key(int(key))
+        # In float32 JAX drops the upper half of a seed, and its sign.
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+            return jax.random.key(int(key))
     if isinstance(key, jax.Array):
         return key
     raise InputError(f"`key` must be a JAX key or a seed, got {key!r}. Use for example key=0.")
@@ -25,6 +28,7 @@ def canonical_rows(num: int, dim: int) -> Float[Array, "N d"]:
     return np.eye(num, dim)
 
 
+@in_double
 def orthonormal_rows(key: PRNGKeyArray | int, num: int, dim: int) -> Float[Array, "N d"]:
     """Orthonormal vectors, drawn uniformly (Haar)."""
     _check_fits(num, dim)
@@ -33,12 +37,14 @@ def orthonormal_rows(key: PRNGKeyArray | int, num: int, dim: int) -> Float[Array
     return (columns * jnp.sign(jnp.diagonal(upper))[None, :]).T
 
 
+@in_double
 def sphere_rows(key: PRNGKeyArray | int, num: int, dim: int) -> Float[Array, "N d"]:
     """Vectors drawn uniformly on the unit sphere."""
     rows = gaussian_rows(key, num, dim)
     return rows / jnp.linalg.norm(rows, axis=1, keepdims=True)
 
 
+@in_double
 def gaussian_rows(key: PRNGKeyArray | int, num: int, dim: int) -> Float[Array, "N d"]:
     r"""Vectors with independent entries of law $\mathcal N(0, 1/d)$, so norms are close to 1."""
     check_count("num", num)

@@ -22,9 +22,9 @@ def zipf(num_tokens: int, exponent: Scalar = 1.0) -> Float[Array, " N"]:
     Paper: fig:margins_N5 uses the exponent 1.
     """
     check_count("num_tokens", num_tokens)
-    if not is_traced(exponent) and not np.isfinite(check_scalar("exponent", exponent)):
-        raise InputError(f"`exponent` must be finite, got {exponent}. The paper uses 1 and 2.")
     xp = jnp if is_traced(exponent) else np
+    if xp is np and not np.isfinite(exponent := check_scalar("exponent", exponent)):
+        raise InputError(f"`exponent` must be finite, got {exponent}. The paper uses 1 and 2.")
     logs = -exponent * np.log(np.arange(1, num_tokens + 1))
     weights = xp.exp(logs - logs.max())  # no exponent overflows
     return weights / weights.sum()

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from engram._precision import in_input_precision
+from engram._checks import is_traced
 from engram._types import Array, ArrayLike, Numbers
 
 _NEWTON_STEPS = 8
@@ -16,14 +16,13 @@ _NEWTON_STEPS = 8
 def log_omega(y: ArrayLike) -> Numbers:
     r"""Solve $m + e^m = y$, that is $m = y - \mathcal{W}_0(e^y)$, for any real y.
 
-    JAX arrays (and tracers) give JAX arrays; anything else is computed by NumPy, with no compilation.
+    Computed by NumPy, with no compilation; under jit, vmap or grad by JAX.
 
     Paper: proof:bin-ortho.
     """
-    if isinstance(y, jax.Array):
+    if is_traced(y):
         return _compiled(y)
-    y = y if hasattr(y, "dtype") else np.asarray(y, dtype=np.float64)
-    return _solve(np, y)[()]
+    return _solve(np, np.asarray(y, dtype=None if hasattr(y, "dtype") else np.float64))[()]
 
 
 def _solve(xp: Any, y: Any) -> Any:
@@ -37,7 +36,6 @@ def _solve(xp: Any, y: Any) -> Any:
     return xp.where(finite, m, y)
 
 
-@in_input_precision
 @jax.jit
 def _compiled(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return _solve(jnp, y)

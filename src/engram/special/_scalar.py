@@ -1,4 +1,4 @@
-"""Stable scalar functions and a root finder: NumPy at once, JAX under any transform."""
+"""Stable scalar functions and a root finder: NumPy at once, JAX when traced."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,26 +8,32 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 
+from engram._checks import is_traced
+from engram._precision import to_plain
+
 
 def sigmoid(x: Any) -> Any:
     r"""$1/(1 + e^{-x})$, to all digits on both sides."""
-    return jax.nn.sigmoid(x) if isinstance(x, jax.Array) else scipy.special.expit(x)
+    return jax.nn.sigmoid(x) if is_traced(x) else scipy.special.expit(x)
 
 
 def softplus(x: Any) -> Any:
     r"""$\log(1 + e^x)$, to all digits on both sides."""
-    return jax.nn.softplus(x) if isinstance(x, jax.Array) else np.logaddexp(0.0, x)
+    return jax.nn.softplus(x) if is_traced(x) else np.logaddexp(0.0, x)
 
 
 def logsumexp(x: Any, axis: int = -1) -> Any:
     r"""$\log \sum e^x$ along an axis, which is kept with length one."""
-    library = jax.nn if isinstance(x, jax.Array) else scipy.special
-    return library.logsumexp(x, axis=axis, keepdims=True)
+    logsumexp, x = (
+        (jax.nn.logsumexp, x) if is_traced(x) else (scipy.special.logsumexp, np.asarray(x))
+    )
+    return logsumexp(x, axis=axis, keepdims=True)
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
     r"""$e^x / \sum e^x$ along an axis."""
-    return (jax.nn if isinstance(x, jax.Array) else scipy.special).softmax(x, axis=axis)
+    softmax, x = (jax.nn.softmax, x) if is_traced(x) else (scipy.special.softmax, np.asarray(x))
+    return softmax(x, axis=axis)
 
 
 def bisect(is_below: Callable[[Any], Any], low: Any, high: Any, *, halvings: int = 100) -> Any:
@@ -46,4 +52,4 @@ def bisect(is_below: Callable[[Any], Any], low: Any, high: Any, *, halvings: int
         xp = np
         for _ in range(halvings):
             low, high = halve((low, high))
-    return (low + high) / 2
+    return to_plain((low + high) / 2)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Integer
 
+from engram._precision import in_input_precision
 from engram._types import Array
 from engram.transformer._config import Config
 from engram.transformer._task import Sequences
@@ -92,6 +93,7 @@ def attend(
     return pattern @ values @ layer.W_O.T, pattern
 
 
+@in_input_precision
 def read(
     model: Model, tokens: Integer[Array, " T"]
 ) -> tuple[Float[Array, "T N"], tuple[Float[Array, "T T"], Float[Array, "T T"]]]:
@@ -103,6 +105,7 @@ def read(
     return (h + added) @ model.W_U.T, (first, second)
 
 
+@in_input_precision
 def plain_loss(model: Model, sequences: Sequences) -> Float[Array, ""]:
     """Mean cross-entropy over all positions that count, written out: for checks, not for speed."""
     logits = jax.vmap(lambda tokens: read(model, tokens)[0])(jnp.asarray(sequences.inputs, int))

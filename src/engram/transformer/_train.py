@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from engram._checks import InputError
+from engram._precision import nan_is_a_result
 from engram.dynamics import AbstractStepwise, StochasticGradientFlow
 from engram.transformer._config import Config
 from engram.transformer._describe import describe
@@ -87,6 +88,7 @@ def train(
     folder = None if out is None else Folder(Path(out))
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.enable_x64(config.dtype == "float64"))
+        stack.enter_context(nan_is_a_result())
         if folder is not None and jax.process_index() == 0:
             stack.enter_context(folder.locked())
         # Overflow is found in the results, and told.

@@ -1,0 +1,279 @@
+"""Whatever JAX settings a user has on, every public function gives the same: NumPy values, bit for bit."""
+
+import functools
+import inspect
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import engram
+from engram import (
+    audits,
+    capacity,
+    dynamics,
+    memory,
+    observables,
+    particles,
+    planes,
+    problem,
+    simulation,
+    special,
+    sweeps,
+    theory,
+    transformer,
+)
+
+RNG = np.random.default_rng(0)
+PROBLEM = engram.on_sphere(0, 4, 3, 3)
+PAIR = engram.two_tokens(0.5, 0.75)
+W = RNG.standard_normal((3, 3))
+SCORES = PROBLEM.inputs @ (PROBLEM.outputs @ W).T
+SERIES = RNG.random((2, 5))
+MARGINS = RNG.standard_normal((5, 4))
+DESCENT = engram.GradientDescent(1.0, 4)
+CONFIG = transformer.Config(dim=4, sequences=3, length=12, dtype="float64")
+
+
+@functools.cache
+def tiny():
+    return transformer.prepare(CONFIG)
+
+
+def single(array):
+    """A JAX array of single precision, which has no place in a result."""
+    return jnp.asarray(array, jnp.float32)
+
+
+def own_sweep():
+    return engram.sweep(lambda x: {"y": jnp.sin(x)}, {"x": [0.0, 1.0]})
+
+
+def events():
+    return observables.events_of_series(observables.Events(np.asarray(1.5)), *SERIES, MARGINS)
+
+
+# Functions that return arrays, by module: their arguments, or a call.
+MEMORY = {name: (PROBLEM, W) for name, each in vars(memory).items() if inspect.isfunction(each)}
+MEMORY |= {"hvp": (PROBLEM, W, W), "update_bases": (PROBLEM,), "top_eigenpairs": (PROBLEM, W, 2)}
+PARTICLES = {
+    name: (PROBLEM, SCORES) for name, each in vars(particles).items() if inspect.isfunction(each)
+}
+PARTICLES |= dict.fromkeys(("input_gram", "output_gram", "output_gaps"), (PROBLEM,))
+PARTICLES |= dict.fromkeys(("weights_to_scores", "unseen_part"), (PROBLEM, W))
+PARTICLES |= {
+    "hvp": (PROBLEM, SCORES, SCORES),
+    "coefficients_to_weights": (PROBLEM, SCORES, W),
+    "gradient_noise": (PROBLEM, SCORES, np.ones(4)),
+    "isotropic_noise": (PROBLEM, 0),
+    "top_eigenvalues": (PROBLEM, SCORES, 2),
+}
+TABLE = {
+    memory: MEMORY,
+    particles: PARTICLES,
+    problem: {
+        "as_key": (-1,),
+        "canonical_rows": (2, 3),
+        "gaussian_rows": (0, 2, 3),
+        "orthonormal_rows": (2**40, 2, 3),
+        "sphere_rows": (0, 2, 3),
+        "rows_with_gram": (single(np.eye(2)),),
+        "from_gram": (np.eye(2), single(np.eye(2))),
+        "gaussian": (0, 4, 3, 3),
+        "on_sphere": lambda: engram.on_sphere(0, 4, 3, 3, exponent=single(0.7), targets="random"),
+        "one_hot": (3, 2),
+        "orthonormal": lambda: engram.orthonormal(3, 2, key=0),
+        "two_tokens": (single(0.5), 0.75),
+        "uniform": (3,),
+        "zipf": (3, single(0.7)),
+    },
+    special: {
+        "largest_eigenpairs": (lambda v: jnp.asarray(W + W.T) @ v, np.ones(3)),
+        "log_omega": (single([1.0, 2.0]),),
+        "logsumexp": (single([1.0, 2.0]),),
+        "sigmoid": (single([1.0, 2.0]),),
+        "softmax": (single([1.0, 2.0]),),
+        "softplus": (single([1.0, 2.0]),),
+        "bisect": lambda: special.bisect(lambda x: x * x < 2, single([0.0]), single([2.0])),
+    },
+    capacity: {
+        "calibration": (PROBLEM,),
+        "storage_probability": (single([4, 5]).astype(int), 3),
+        "forgetting_rate": lambda: capacity.forgetting_rate([3], [2], draws=2),
+        "min_error": (PROBLEM,),
+        "max_margin": (PAIR,),
+        "loss_minimiser": (PROBLEM,),
+        "turning_angles": (np.asarray(PAIR.inputs),),
+        "is_separable": (PROBLEM,),
+        "separate": (PROBLEM,),
+    },
+    planes: {
+        "landscape": lambda: engram.landscape(
+            PAIR, planes.memory_plane(PAIR), planes.QUANTITIES, first=(-1, 1, 3), second=(-1, 1, 3)
+        ),
+        "curvature_plane": (PROBLEM, W),
+        "max_margin_plane": (PAIR, W[:2, :2]),
+        "memory_plane": (PAIR,),
+        "plane_through": (single(W), np.eye(3)),
+        "principal_plane": (single(RNG.standard_normal((3, 3, 3))),),
+        "error_regions": (PAIR,),
+        "sharpness_along": (PROBLEM, single(W[None])),
+        "span_size": (PROBLEM,),
+        "wrong_margins": (PROBLEM, W),
+    },
+    observables: {
+        "describe_events": lambda: observables.describe_events(events(), 4),
+        "events_of_series": events,
+        "measure": (memory.MemorySystem(PROBLEM), W),
+        "make_record": (("loss", "alignment"), PAIR, W[:2, :2]),
+    },
+    simulation: {
+        "simulate": (PAIR, DESCENT),
+        "simulate_arrays": (PAIR, DESCENT),
+        "compare": (PAIR, {"once": DESCENT, "again": DESCENT}),
+        "log_spaced": (10, 3),
+    },
+    sweeps: {
+        "sweep": own_sweep,
+        "loaded": lambda: sweeps.loaded(own_sweep().y).values,
+    },
+    transformer: {
+        "attention_patterns": lambda: transformer.attention_patterns(
+            tiny()[0], tiny()[1].inputs[0]
+        ),
+        "bigram_task": (CONFIG,),
+        "causal_margins": lambda: transformer.causal_margins(*transformer.memories(tiny()[0])["wk1"]),
+        "evaluate": lambda: transformer.evaluate(*tiny()),
+        "induction_scores": lambda: transformer.induction_scores(*tiny()),
+        "make_model": (CONFIG, 5),
+        "memories": lambda: transformer.memories(tiny()[0]),
+        "plain_loss": lambda: transformer.plain_loss(*tiny()),
+        "prepare": (CONFIG,),
+        "read": lambda: transformer.read(tiny()[0], tiny()[1].inputs[0]),
+        "train": lambda: transformer.train(CONFIG, engram.GradientDescent(0.1, 1)),
+    },
+    audits: {
+        "audit": lambda: vars(engram.audit("C04")[0].printed),
+        "curves_of": lambda: vars(audits.curves_of(engram.audit("C04")[0])),
+    },
+}  # fmt: skip
+# What has no arrays to return, and what JAX programs are made of, which stays with JAX.
+OTHERS = {
+    dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
+    simulation: {"segment_size", "choose_space", "make_system"},
+    sweeps: {"read_sweep", "open_sweep", "make_plan", "boundary"},
+    transformer: {
+        "count_bigrams", "fingerprint", "open_log", "read_sequences", "read_weights", "sized",
+        "use_devices", "write_start",
+    },
+    audits: {"audit_each", "select", "errata", "where", "as_text", "draw", "bound", "in_words"},
+}  # fmt: skip
+# What these call is called by other tests that are marked.
+CALLERS = (simulation, sweeps, transformer, audits)
+CALLS = [
+    pytest.param(
+        getattr(module, name),
+        row,
+        id=f"{module.__name__.removeprefix('engram.')}.{name}",
+        marks=() if module in CALLERS else pytest.mark.settings,
+    )
+    for module, rows in TABLE.items()
+    for name, row in rows.items()
+]
+
+
+def leaves(result):
+    """The arrays and numbers of a result, in one order."""
+    if isinstance(result, xr.Dataset):
+        result = {str(name): result[name].values for name in result.variables}
+    if isinstance(result, tuple) and any(isinstance(part, xr.Dataset) for part in result):
+        return [leaf for part in result for leaf in leaves(part)]
+    return jax.tree.leaves(result)
+
+
+def is_key(leaf):
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def check_same(one, other):
+    assert len(one) == len(other) > 0
+    for a, b in zip(one, other, strict=True):
+        assert type(a) is type(b)
+        if is_key(a):
+            a, b = (np.asarray(jax.random.key_data(key)) for key in (a, b))
+        assert not isinstance(a, jax.Array)
+        if isinstance(a, np.ndarray | np.generic):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+
+
+def results(function, arguments):
+    """What a call gives with x64 off, and with x64 on."""
+    both = []
+    for switch in (False, True):
+        with jax.enable_x64(switch):
+            both.append(leaves(arguments() if callable(arguments) else function(*arguments)))
+    return both
+
+
+@pytest.mark.parametrize(("function", "arguments"), CALLS)
+def test_public_functions_return_the_same_numpy_values_with_x64_off_and_on(function, arguments):
+    check_same(*results(function, arguments))
+
+
+@pytest.mark.parametrize("name", ["grad", "predict", "margins", "sharpness", "loss_and_grad"])
+def test_single_precision_stays_single_with_x64_off_and_on(name):
+    off, on = results(getattr(memory, name), (PROBLEM.astype("float32"), single(W)))
+    check_same(off, on)
+    assert {leaf.dtype.name for leaf in off} <= {"float32", "int32"}
+
+
+# One value for each argument that a formula of theory must be given, by name.
+ORTHOGONAL = engram.two_tokens(0.0, 0.75)
+GIVEN = {
+    "problem": ORTHOGONAL, "W": single(np.eye(2)), "margins": single([1.0, 2.0]), "probs": single([0.5, 0.5]),
+    "scores": single([1.0, 0.5]), "num_classes": 3, "i": 0, "j": 1, "rates": single([1.0, 1.0]),
+    **dict.fromkeys(("times", "time", "steps", "s", "rate"), single(1.5)), "learning_rate": single(2.0),
+    **dict.fromkeys(("half_gap", "margin", "margin_1", "margin_2", "kappa"), single(0.1)),
+    "half_sum": single(1.0), "correlation": single(0.5), "p1": single(0.75), "contrast": 2.0, "origin": 0.0,
+}  # fmt: skip
+UNLIKE = {
+    "binary.weights_from_margins": {"start": np.eye(2)},
+    "binary.expansion_constant": {"rate": 1.5, "learning_rate": 2.0},
+    "binary.log_bound_failure": {"learning_rate": single(1.0)},
+    "interference.flow_solution": {"correlation": 0.0},
+    "interference.half_gap_deviation_lower_bound": {"correlation": single(-0.5)},
+    "multiclass.flow_scores_from": {"times": single([1.0]), "start": single([0.1, 0.2])},
+    "multiclass.one_step_threshold": {"scores": single(np.eye(2))},
+}
+FORMULAS = {
+    f"{module.__name__.split('.')[-1]}.{name}": each
+    for module in (theory.binary, theory.interference, theory.multiclass, theory.printed, theory.spike)
+    for name, each in vars(module).items()
+    if inspect.isfunction(each) and each.__module__ == module.__name__ and not name.startswith("_")
+}  # fmt: skip
+
+
+@pytest.mark.settings
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formulas_return_the_same_numpy_values_with_x64_off_and_on(name):
+    unlike = UNLIKE.get(name, {})
+    arguments = {
+        each.name: unlike.get(each.name, GIVEN.get(each.name))
+        for each in inspect.signature(FORMULAS[name]).parameters.values()
+        if each.default is inspect.Parameter.empty or each.name in unlike
+    }
+    check_same(*results(functools.partial(FORMULAS[name], **arguments), ()))
+
+
+def test_every_public_function_has_a_row():
+    for module in {*TABLE, *OTHERS}:
+        public = {
+            name
+            for name, each in vars(module).items()
+            if isinstance(each, types.FunctionType) and not name.startswith("_")
+        }
+        assert public == {*TABLE.get(module, ()), *OTHERS.get(module, ())}, module
