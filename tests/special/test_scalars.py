@@ -33,7 +33,9 @@ FUNCTIONS = {
 def test_no_digit_cancels_on_either_side(name, library):
     function, exact = FUNCTIONS[name]
     # An exponential of 700 amplifies the rounding of its argument 700 times at most; libraries are nearer.
-    np.testing.assert_allclose(function(library.asarray(POINTS)), exactly(exact, POINTS), rtol=1e-14)
+    np.testing.assert_allclose(
+        function(library.asarray(POINTS)), exactly(exact, POINTS), rtol=1e-14
+    )
 
 
 @pytest.mark.parametrize("library", ["numpy", "jax"])
