@@ -64,7 +64,7 @@ class Visit:
         self.settle()
         return self
 
-    def until(self, condition, seconds=60):
+    def until(self, condition, seconds=300):  # long, for a busy machine that compiles
         end = time.monotonic() + seconds
         while not self.page.evaluate(f"Boolean(globalThis.engram && ({condition}))"):
             assert time.monotonic() < end, f"{condition} did not come; {self.faults}"

@@ -180,9 +180,7 @@ def test_compiling_delays_nobody_else():
             begun.set()
             gate.wait(60)
 
-        cold = [
-            asyncio.create_task(desk.answer(str(k), compile, is_cold=True)) for k in range(3)
-        ]
+        cold = [asyncio.create_task(desk.answer(str(k), compile, is_cold=True)) for k in range(3)]
         await until(begun.is_set)
         quick = await desk.answer("quick", lambda ticket: "done")
         gate.set()
