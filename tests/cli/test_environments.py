@@ -35,7 +35,8 @@ def test_ctrl_c_is_heard_at_any_moment(moment, tmp_path):
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
-    if moment < 0.2 and "interrupted" not in said:  # no line of ours has run: Python ended by itself
+    if moment < 0.2 and "interrupted" not in said:
+        # No line of ours has run yet: Python ended by itself.
         assert process.returncode == -signal.SIGINT, said
     else:
         assert process.returncode == 130, said
