@@ -3,23 +3,58 @@
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
-from engram.bench import Limits, Side, Work, measure
+from engram.bench import Limits, Side, Work, _harness, measure
 
 
-def test_ratio_of_known_sleeps():
+class Clock:
+    """A clock that moves only when told to."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def perf_counter(self):
+        return self.now
+
+    def calls(self, *durations):
+        """Something to call, which takes these times one after the other."""
+        left = list(durations)
+
+        def call():
+            self.now += left.pop(0)
+
+        return call
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(_harness, "time", clock)
+    return clock
+
+
+def test_rates_are_units_over_the_median_and_the_first_call_is_apart(clock, monkeypatch):
+    ours, theirs = clock.calls(50, 1, 2, 4, 3, 90), clock.calls(70, 8, 16, 8, 8, 8)
     work = Work(
-        "sleep",
-        "a nap",
-        lambda: (Side(lambda: time.sleep(0.01), 2), Side(lambda: time.sleep(0.02))),
+        "known", "one unit", lambda: (Side(ours, 6), Side(theirs)), against="a peer", flops=3.0
     )
-    found = measure(work, Limits(), repeats=3)
-    assert found.ratio == pytest.approx(4, rel=0.3)
-    assert found.limit_fraction is None
-    assert found.peer is not None
+    monkeypatch.setattr(Limits, "seconds", lambda limits, dtype, flops, exps: flops / 12)
+    row = measure(work, Limits(), repeats=5)
+    assert (row.first, row.peer_first) == (50, 70)
+    assert (row.engram, row.peer, row.ratio) == (6 / 3, 1 / 8, 16)
+    assert (row.spread, row.peer_spread) == (pytest.approx((4 - 2) / 3), 0)
+    assert row.limit_fraction == pytest.approx(0.25 * 2)  # the limit's time per unit over ours
+    assert (row.name, row.work, row.against) == ("known", "one unit", "a peer")
+
+
+def test_a_work_may_ask_for_fewer_rounds_and_no_warming_up(clock):
+    ours, theirs = clock.calls(1, 3), clock.calls(10, 30)
+    work = Work("cold", "one", lambda: (Side(ours), Side(theirs)), repeats=2, warm_up=False)
+    row = measure(work, Limits(), repeats=5)
+    assert (row.engram, row.peer, row.ratio) == (1 / 2, 1 / 20, 10)
+    assert (row.first, row.peer_first, row.limit_fraction) == (None, None, None)
 
 
 def test_a_missing_peer_says_so():

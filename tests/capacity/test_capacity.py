@@ -1,18 +1,15 @@
 """Separability, the fewest errors, the loss's minimiser: each against another account of it."""
 
 import itertools
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import engram
+import references
 from engram import capacity, memory
 from engram._checks import InputError
 from engram.capacity import _constraints, _least_error
-
-FIGURE_4 = Path(__file__).parents[3] / "shared" / "reference" / "fig4_forgetting.json"
 
 
 def draw(rng, N, M, d):
@@ -188,16 +185,11 @@ def test_cover_counts_labellings():
     )  # for every set in general position
 
 
-@pytest.mark.skipif(not FIGURE_4.exists(), reason="the reference values are not on this machine")
 def test_reference_landscapes_of_figure_4():
-    for case in json.loads(FIGURE_4.read_text()):
-        if "exact" not in case:
-            continue
-        p = np.array(case["probabilities_f64"])
-        told = capacity.calibration(
-            engram.Problem(case["E"], case["U"], p / p.sum(), case["targets"])
-        )
-        exact = case["exact"]
+    cases = [case for case in references.load("fig4")["cases"] if "exact" in case]
+    assert [case["seed"] for case in cases] == [39, 81]
+    for case in cases:
+        told, exact = capacity.calibration(references.problem_of(case)), case["exact"]
         assert told.excess == pytest.approx(exact["excess"], abs=1e-12)
         assert told.least.error == pytest.approx(exact["err01_min"], abs=1e-12)
         assert told.forgotten.tolist() == exact["misclassified_at_minimiser"]

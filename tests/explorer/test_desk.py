@@ -11,21 +11,25 @@ from engram.explorer._desk import Busy, Desk, Stale, TooLong
 
 def until_dropped(ticket):
     """Work that ends only when it is no longer wanted."""
-    for _ in range(2000):
+    while True:
         ticket.check()
-        time.sleep(0.005)
-    return "never dropped"
+        time.sleep(0.001)
 
 
 @pytest.fixture
 def desk():
-    made = Desk(threads=3, clients=4, seconds=5.0)
+    made = Desk(threads=3, clients=4, seconds=60.0)
     yield made
     made.close()
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 30))
+    return asyncio.run(asyncio.wait_for(coroutine, 120))
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.001)
 
 
 def test_only_the_newest_question_is_answered(desk):
@@ -40,7 +44,7 @@ def test_only_the_newest_question_is_answered(desk):
             return job
 
         asked = [asyncio.create_task(desk.answer("a", work(0)))]
-        await asyncio.sleep(0.1)
+        await until(lambda: begun == [0])
         asked += [asyncio.create_task(desk.answer("a", work(number))) for number in range(1, 20)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
@@ -55,8 +59,8 @@ def test_only_the_newest_question_is_answered(desk):
 def test_clients_do_not_wait_for_each_other(desk):
     async def slow_and_quick():
         gate = threading.Event()
-        slow = asyncio.create_task(desk.answer("slow", lambda ticket: gate.wait(10)))
-        await asyncio.sleep(0.05)
+        slow = asyncio.create_task(desk.answer("slow", lambda ticket: gate.wait(60)))
+        await until(lambda: "slow" in desk._at_work)
         quick = await desk.answer("quick", lambda ticket: "done")
         assert not slow.done()
         gate.set()
@@ -70,9 +74,9 @@ def test_too_many_clients_are_told_so(desk):
     async def crowd():
         gate = threading.Event()
         asked = [
-            asyncio.create_task(desk.answer(str(k), lambda ticket: gate.wait(10))) for k in range(4)
+            asyncio.create_task(desk.answer(str(k), lambda ticket: gate.wait(60))) for k in range(4)
         ]
-        await asyncio.sleep(0.05)
+        await until(lambda: len(desk._at_work) == 4)
         with pytest.raises(Busy):
             await desk.answer("one more", lambda ticket: None)
         gate.set()
@@ -102,10 +106,10 @@ def test_work_that_fails_leaves_the_client_free(desk):
 def test_a_question_given_up_frees_its_place(desk):
     async def give_up():
         gate = threading.Event()
-        first = asyncio.create_task(desk.answer("a", lambda ticket: gate.wait(10)))
-        await asyncio.sleep(0.05)
+        first = asyncio.create_task(desk.answer("a", lambda ticket: gate.wait(60)))
+        await until(lambda: "a" in desk._at_work)
         second = asyncio.create_task(desk.answer("a", lambda ticket: "second"))
-        await asyncio.sleep(0.05)
+        await until(lambda: "a" in desk._waiting)
         second.cancel()
         gate.set()
         await asyncio.gather(first, second, return_exceptions=True)
@@ -119,7 +123,7 @@ def test_a_question_given_up_frees_its_place(desk):
 def test_a_client_with_a_place_may_always_ask_anew(desk):
     async def all_again():
         first = [asyncio.create_task(desk.answer(str(k), until_dropped)) for k in range(4)]
-        await asyncio.sleep(0.05)
+        await until(lambda: len(desk._at_work) == 4)
         again = [asyncio.create_task(desk.answer(str(k), lambda ticket: "done")) for k in range(4)]
         assert await asyncio.gather(*again) == ["done"] * 4
         return await asyncio.gather(*first, return_exceptions=True)
@@ -130,10 +134,10 @@ def test_a_client_with_a_place_may_always_ask_anew(desk):
 def test_a_question_given_up_when_its_turn_comes_is_handed_on(desk):
     async def unlucky():
         gate = threading.Event()
-        first = asyncio.create_task(desk.answer("a", lambda ticket: gate.wait(10)))
-        await asyncio.sleep(0.05)
+        first = asyncio.create_task(desk.answer("a", lambda ticket: gate.wait(60)))
+        await until(lambda: "a" in desk._at_work)
         second = asyncio.create_task(desk.answer("a", lambda ticket: "second"))
-        await asyncio.sleep(0.05)
+        await until(lambda: "a" in desk._waiting)
         gate.set()
         turn = desk._waiting["a"].turn
         while not turn.done():
@@ -146,9 +150,10 @@ def test_a_question_given_up_when_its_turn_comes_is_handed_on(desk):
 
 
 def test_giving_up_ends_the_work(desk):
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def work(ticket):
+        begun.set()
         try:
             until_dropped(ticket)
         finally:
@@ -156,25 +161,27 @@ def test_giving_up_ends_the_work(desk):
 
     async def give_up():
         asked = asyncio.create_task(desk.answer("a", work))
-        await asyncio.sleep(0.05)
+        await until(begun.is_set)
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
-        return await asyncio.to_thread(ended.wait, 5)
+        return await asyncio.to_thread(ended.wait, 30)  # half as long as the desk would let it work
 
     assert run(give_up())
     assert not desk._at_work
 
 
 def test_compiling_delays_nobody_else():
-    desk = Desk(threads=1, cold_threads=1, seconds=5.0)
+    desk = Desk(threads=1, cold_threads=1, seconds=60.0)
 
     async def cold_then_warm():
-        gate = threading.Event()
-        cold = [
-            asyncio.create_task(desk.answer(str(k), lambda ticket: gate.wait(10), is_cold=True))
-            for k in range(3)
-        ]
-        await asyncio.sleep(0.05)
+        gate, begun = threading.Event(), threading.Event()
+
+        def compile(ticket):
+            begun.set()
+            gate.wait(60)
+
+        cold = [asyncio.create_task(desk.answer(str(k), compile, is_cold=True)) for k in range(3)]
+        await until(begun.is_set)
         quick = await desk.answer("quick", lambda ticket: "done")
         gate.set()
         await asyncio.gather(*cold)

@@ -32,6 +32,13 @@ def web(explorer):
         yield client
 
 
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.002)
+
+
 def test_it_listens_on_loopback_only(explorer):
     assert explorer._socket.getsockname()[0] == "127.0.0.1"
     assert explorer.url == f"http://127.0.0.1:{explorer.port}/"
@@ -179,15 +186,10 @@ def test_a_question_whose_asker_leaves_is_ended(explorer):
     )
     with socket.create_connection(("127.0.0.1", explorer.port), timeout=10) as raw:
         raw.sendall(head.encode() + body)
-        end = time.monotonic() + 10
-        while "leaver" not in explorer.desk._at_work and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: "leaver" in explorer.desk._at_work)
         ticket = explorer.desk._at_work["leaver"]
-    end = time.monotonic() + 10
-    while explorer.desk._at_work and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: not explorer.desk._at_work)
     assert ticket.is_stale
-    assert not explorer.desk._at_work
 
 
 def test_long_names_are_not_repeated_whole(web):
@@ -233,7 +235,7 @@ def test_junk_is_refused_in_words(web, body):
         assert len(answer.json()["error"]) > 10
 
 
-def test_extreme_states_are_answered_quickly_or_refused(web):
+def test_extreme_states_are_answered(web):
     extremes = [
         {"problem": {"kind": "two", "correlation": c, "p1": p}} for c in (-1, 0, 1) for p in (0, 1)
     ] + [
@@ -247,21 +249,24 @@ def test_extreme_states_are_answered_quickly_or_refused(web):
         {"problem": {"kind": "table", "tokens": [{"x": 1, "y": 0, "target": 0, "prob": 1}]}},
     ]  # fmt: skip
     for change in extremes:
-        began = time.monotonic()
         answer = web.post("/api/compute", json=ASKED | {"state": STATE | change})
-        assert answer.status_code == 200, (change, answer.text)
+        assert answer.status_code == 200, (change, answer.text)  # what takes too long is refused
         header, arrays = payloads.unpack(answer.content)
         assert header["runs"][0]["status"] in ("completed", "not finite", "step limit"), change
         assert len(arrays["runs.0.loss"])
-        assert time.monotonic() - began < 25  # compiling included
 
 
 def test_a_slider_that_outruns_the_server_is_answered_once(explorer, monkeypatch):
-    arrived, answer = [], explorer.desk.answer
+    arrived, answer, all_are_here = [], explorer.desk.answer, threading.Event()
 
     def counted(client, work, **options):
         arrived.append(client)
-        return answer(client, work, **options)
+
+        def slow(ticket):  # slower than the slider, however fast the machine is
+            all_are_here.wait(60)
+            return work(ticket)
+
+        return answer(client, slow, **options)
 
     monkeypatch.setattr(explorer.desk, "answer", counted)
     slow = STATE | {"steps": 20_000, "problem": {"kind": "paper", "name": "fig6-10"}}
@@ -277,14 +282,12 @@ def test_a_slider_that_outruns_the_server_is_answered_once(explorer, monkeypatch
     for number in range(8):
         threads.append(threading.Thread(target=ask, args=(number,)))
         threads[-1].start()
-        end = time.monotonic() + 30
-        while len(arrived) <= number and time.monotonic() < end:  # so that they come in this order
-            time.sleep(0.002)
+        until(lambda number=number: len(arrived) > number)  # so that they come in this order
+    all_are_here.set()
     for thread in threads:
         thread.join()
     codes = [answers[number].status_code for number in range(8)]
-    assert codes[-1] == 200
-    assert codes.count(204) >= 6  # dropped, without a body
+    assert codes == [204] * 7 + [200]  # dropped, without a body, but for the last
     assert not explorer.desk._at_work
 
 

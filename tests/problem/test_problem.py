@@ -58,7 +58,10 @@ BAD = {
     "complex": (dict(outputs=U + 0j), r"`outputs` must hold real numbers, got dtype complex128"),
     "booleans": (dict(inputs=E > 0), r"`inputs` must hold real numbers, got dtype bool"),
     "nan": (dict(inputs=np.where(E > 0, np.nan, E)), r"`inputs` must be finite, got nan at index"),
-    "infinite": (dict(outputs=U / 0.0 if False else np.full((2, 4), np.inf)), r"got inf at index"),
+    "infinite": (
+        dict(outputs=np.where(U > 0, U, np.inf)),
+        r"`outputs` must be finite, got inf at ind",
+    ),
     "dimensions differ": (dict(outputs=np.eye(2, 5)), r"got d = 4 and d = 5.*pad with zero col"),
     "one class": (dict(outputs=U[:1]), r"`outputs` must have at least two rows, got 1"),
     "negative": (dict(probs=[0.75, 0.5, -0.25]), r"must not be negative, got -0.25 at index \(2,"),

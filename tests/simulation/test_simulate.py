@@ -182,25 +182,20 @@ def test_what_is_not_finite_is_said_with_the_step():
 
 
 def test_nothing_compiles_anew_when_only_numbers_change():
-    options = {"record": ("loss",), "space": "weights"}
-    engram.simulate(TWO, engram.GradientDescent(1.0, 50), **options)
-    before = (
-        _simulate._segment._cached._cache_size() if hasattr(_simulate._segment, "_cached") else None
-    )
-    with jax.log_compiles(False):
-        compiled = []
-        listener = lambda event, duration, **_: (
-            compiled.append(event) if "compile" in event else None
-        )
-        jax.monitoring.register_event_duration_secs_listener(listener)
-        try:
-            other = engram.two_tokens(-0.3, 0.6)
-            start = np.ones((2, 2))
-            engram.simulate(other, engram.GradientDescent(7.0, 50), start=start, **options)
-            seen = [event for event in compiled if "backend_compile" in event]
-        finally:
-            jax.monitoring.clear_event_listeners()
-    assert seen == [], before
+    options = {"record": ("loss", "weight_norm"), "space": "weights"}
+    compiled = []
+    listener = lambda event, duration, **_: compiled.append(event)
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    count = lambda: sum("backend_compile" in event for event in compiled)
+    try:
+        engram.simulate(TWO, engram.GradientDescent(1.0, 50), **options)
+        assert count() > 0  # so this does see what is compiled
+        compiled.clear()
+        other, start = engram.two_tokens(-0.3, 0.6), np.ones((2, 2))
+        engram.simulate(other, engram.GradientDescent(7.0, 50), start=start, **options)
+        assert count() == 0
+    finally:
+        jax.monitoring.clear_event_listeners()
 
 
 @pytest.mark.usefixtures("x64")
@@ -366,7 +361,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED, ids=str)
 def test_what_makes_no_sense_is_refused(case):
     call, message = REFUSED[case]
-    with pytest.raises(Exception, match=message):
+    with pytest.raises(engram.InputError, match=message):
         call()
 
 

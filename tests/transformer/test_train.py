@@ -368,10 +368,7 @@ def test_a_folder_rejects_other_numbers_of_the_same_optimizer(tmp_path):
         folder.check(tables(D.adam(0.1), weight_decay=0.5))
 
 
-needs_reference = pytest.mark.skipif(not SHARED.exists(), reason="needs the reference files")
-
-
-@needs_reference
+@pytest.mark.skipif(not SHARED.exists(), reason="the reference's weights, 300 KB, are not shipped")
 def test_losses_of_the_reference():
     """W_O^2 alone, from the reference's weights: to 1e-5 for 50 steps, at rate 200 for ten."""
     known = json.loads((SHARED / "gd_wo2only_d64_512seq.json").read_text())
@@ -397,10 +394,105 @@ def test_losses_of_the_reference():
     np.testing.assert_allclose(strict, start["wk1_causal"][0], atol=1e-4)
 
 
-@needs_reference
-def test_weights_without_sequences():
-    """The wide start has none: they come from the other file."""
-    config = tf.Config(dim=128, matrices=("wo2",))
-    model, sequences = tf.prepare(config, SHARED / "init_d128.npz", SHARED / "init_d64_512seq.npz")
-    assert model.W_E.shape == (65, 128)
-    assert sequences.tokens.shape == (512, 257)
+TOKENS, LENGTH, WIDTH = 7, 30, 5
+
+
+def drawn(width=WIDTH):
+    """A start as the reference has it, small: embeddings N(0, 1), the rest uniform in +-1/sqrt d."""
+    rng = np.random.default_rng(4)
+    rows = {"tok_embeddings": TOKENS, "pe": LENGTH}
+    start = {name: rng.standard_normal((count, width)) for name, count in rows.items()}
+    matrices = ("output", "wk1", "wv1", "wo1", "wk2", "wv2", "wo2")
+    for name in matrices:
+        count = TOKENS if name == "output" else width
+        start[name] = rng.uniform(-1, 1, (count, width)) / width**0.5
+    start["seq"] = rng.integers(0, TOKENS, (4, LENGTH + 1))
+    return start | {"triggers": np.array([2, 5])}
+
+
+def attended(h, wk, wv):
+    """What a layer reads at each position, before W_O."""
+    scores = h @ wk @ h.T / h.shape[1] ** 0.5
+    raised = np.tril(np.exp(scores))
+    return raised / raised.sum(axis=1, keepdims=True) @ h @ wv.T
+
+
+def written_out(start, rate, steps):
+    """Descent on W_O^2 alone, in loops over sequences and positions: losses, gradients, margins."""
+    a, W = start, start["wo2"].copy()
+    read = a["tok_embeddings"] @ a["wv2"].T
+    rows = []
+    for sequence in a["seq"]:
+        h = a["tok_embeddings"][sequence[:-1]] + a["pe"]
+        h = h + attended(h, a["wk1"], a["wv1"]) @ a["wo1"].T
+        seen = dict.fromkeys(a["triggers"].tolist(), 0)
+        for t, token in enumerate(sequence[:-1].tolist()):
+            seen[token] = seen.get(token, 0) + 1
+            if token in a["triggers"] and seen[token] >= 2:
+                rows.append((h[t], attended(h, a["wk2"], a["wv2"])[t], sequence[t + 1]))
+    losses, lengths, margins = [], [], []
+    for _ in range(steps + 1):
+        loss, gradient = 0.0, 0.0
+        for stream, feature, target in rows:
+            logits = a["output"] @ (stream + W @ feature)
+            q = np.exp(logits) / np.exp(logits).sum()
+            loss += -np.log(q[target]) / len(rows)
+            residual = q - np.eye(TOKENS)[target]
+            gradient += np.outer(a["output"].T @ residual, feature) / len(rows)
+        w = read @ W.T @ a["output"].T
+        losses.append(loss)
+        lengths.append(np.linalg.norm(gradient))
+        margins.append(np.diag(w) - np.where(np.eye(TOKENS) == 1, -np.inf, w).max(axis=1))
+        W = W - rate * gradient
+    return losses, lengths, margins
+
+
+def smallest_margins(scores, own):
+    own = np.asarray(own)
+    others = np.where(np.arange(scores.shape[1])[None] == own[:, None], -np.inf, scores)
+    return scores[np.arange(len(own)), own] - others.max(axis=1)
+
+
+def test_training_from_a_file_is_the_loop_written_out(tmp_path):
+    start, rates = drawn(), (3.0, 40.0)
+    np.savez(tmp_path / "start.npz", **start)
+    made = tf.train(
+        tf.Config(matrices=("wo2",), dtype="float64"),
+        [engram.GradientDescent(rate, 6) for rate in rates],
+        start=tmp_path / "start.npz",
+    )
+    for k, rate in enumerate(rates):
+        losses, lengths, margins = written_out(start, rate, 6)
+        np.testing.assert_allclose(made.log.loss.values[:, k], losses, rtol=1e-11)
+        np.testing.assert_allclose(made.log.grad_norm_wo2.values[:, k], lengths, rtol=1e-10)
+        np.testing.assert_allclose(made.log.margins_wo2.values[:, k], margins, rtol=0, atol=1e-10)
+    E, P = start["tok_embeddings"], start["pe"]
+    asked = E[start["triggers"]]
+    keys = asked @ (start["wo1"] @ start["wv1"]).T
+    np.testing.assert_allclose(
+        made.log.margins_wk2.values[0, 0], smallest_margins(asked @ start["wk2"] @ keys.T, [0, 1])
+    )
+    places = P[1:] @ start["wk1"] @ P.T
+    before = np.arange(LENGTH - 1)
+    np.testing.assert_allclose(made.log.margins_wk1.values[0, 0], smallest_margins(places, before))
+    strict = tf.causal_margins(
+        *tf.memories(made.model, made.sequences.triggers)["wk1"], itself=False
+    )
+    seen = np.where(np.arange(LENGTH)[None] <= before[:, None], places, -np.inf)
+    np.testing.assert_allclose(strict[1:], smallest_margins(seen, before)[1:])
+    assert strict[0] == np.inf
+
+
+def test_weights_without_sequences(tmp_path):
+    """They come from the other file."""
+    wide, narrow = drawn(9), drawn()
+    np.savez(tmp_path / "narrow.npz", **narrow)
+    for name in ("seq", "triggers"):
+        del wide[name]
+    np.savez(tmp_path / "wide.npz", **wide)
+    config = tf.Config(dim=9, matrices=("wo2",), dtype="float64")
+    model, sequences = tf.prepare(config, tmp_path / "wide.npz", tmp_path / "narrow.npz")
+    np.testing.assert_array_equal(model.W_E, wide["tok_embeddings"])
+    np.testing.assert_array_equal(model["wk2"], wide["wk2"])
+    np.testing.assert_array_equal(sequences.tokens, narrow["seq"])
+    assert sequences.triggers.tolist() == [[2, 5]] * 4

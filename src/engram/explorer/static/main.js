@@ -20,7 +20,7 @@ const page = {
   latencies: [], // ms from a change to its drawing
   edit, load, note,
   get cursor() { return now(); },
-  isSettled: () => !server.out && server.isIdle && !dirty && !wordsTimer,
+  isSettled: () => !server.out && server.isIdle && !frameAsked && !dirty && !wordsTimer,
 };
 globalThis.engram = page; // for the curious, and for tests
 
