@@ -6,6 +6,9 @@ Descent", ICML 2024. Docstrings cite these labels; numbers are counted from its 
 
 from typing import NamedTuple
 
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7")
+SCALES = ("tiny", "quick", "medium", "paper")  # at which they can be made again
+
 
 class Entry(NamedTuple):
     number: str

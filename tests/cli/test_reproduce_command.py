@@ -36,8 +36,8 @@ def test_out_of_tolerance_is_exit_1_and_said(tmp_path, monkeypatch, capsys):
     assert end.value.code == 1
     told = capsys.readouterr()
     assert "7 of 8 within tolerance" in told.out
-    assert "not as it should be: fig1: loss" in told.err
-    assert "Not as it should be" in (tmp_path / "report.html").read_text()
+    assert "the check failed: fig1: loss" in told.err
+    assert "These checks failed" in (tmp_path / "report.html").read_text()
 
 
 def test_a_changed_verdict_is_exit_1(tmp_path, monkeypatch, capsys):
@@ -52,6 +52,7 @@ def test_a_changed_verdict_is_exit_1(tmp_path, monkeypatch, capsys):
 
 def test_interrupted_it_keeps_what_is_done_and_says_what_is_not(tmp_path, monkeypatch, capsys):
     def stop(settings, tell):
+        assert "Figure 2 and Figure 3" in (tmp_path / "report.html").read_text()  # fills as it goes
         raise KeyboardInterrupt
 
     (tmp_path / "fig2.png").write_text("of an older run")
@@ -63,8 +64,59 @@ def test_interrupted_it_keeps_what_is_done_and_says_what_is_not(tmp_path, monkey
     assert "interrupted before fig2, fig3; again: engram reproduce fig1 fig2 fig3 --out" in told
     assert left(tmp_path) == ["fig1.nc", "fig1.pdf", "fig1.png", "fig2.png", "report.html"]
     page = (tmp_path / "report.html").read_text()
-    assert "fig2, fig3 not made" in page
+    assert "Figure 2 and Figure 3 not made" in page
     assert 'id="fig2"' not in page  # the older picture is not passed off as this run's
+
+
+def test_claims_are_shown_while_a_figure_is_still_computed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        audits, "select", lambda: [audits.Claim("X", "", "x", "x", "NOT-TESTABLE", None)]
+    )
+    compute = fig1.compute
+
+    def slow(settings, tell):
+        while not (tmp_path / "claims.json").exists():
+            tell(0, 1)
+        pages.append((tmp_path / "report.html").read_text())
+        return compute(settings, tell)
+
+    pages = []
+    monkeypatch.setattr(fig1, "compute", slow)
+    _reproduce.reproduce(["fig1", "claims"], "quick", tmp_path)
+    assert "Still being computed" in pages[0]
+    assert 'id="claims"' in pages[0]
+    lines = capsys.readouterr().out.splitlines()
+    starts = [line.split()[0] for line in lines if not line.startswith((" ", "report"))]
+    assert starts == ["making", "claims", "fig1"]
+    assert "Still being computed" not in (tmp_path / "report.html").read_text()
+
+
+def test_an_audit_that_breaks_down_is_not_passed_over(tmp_path, monkeypatch):
+    def broken(seed):
+        raise ZeroDivisionError
+
+    claim = dataclasses.replace(audits.select(["C01"])[0], printed=broken)
+    monkeypatch.setattr(audits, "select", lambda: [claim])
+    with pytest.raises(ZeroDivisionError):
+        _reproduce.reproduce(["claims"], "quick", tmp_path)
+
+
+def test_something_is_said_before_the_libraries_are_loaded(tmp_path):
+    code = (
+        "import sys\n"
+        "from engram.cli import _reproduce\n"
+        "def stop(*args): raise SystemExit('jax' in sys.modules)\n"
+        "_reproduce._announce = stop\n"
+        "_reproduce.reproduce([], 'quick', 'out')"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_scale_that_a_figure_does_not_have_is_its_quick_one():
+    assert figures.settings_at("fig1", "medium") == figures.settings_at("fig1", "quick")
+    sizes = [figures.settings_at("fig7", scale) for scale in figures.SCALES]
+    costs = [each.sequences * each.length * each.steps for each in sizes]
+    assert costs == sorted(costs)
 
 
 def test_what_a_killed_run_left_is_cleared_away(tmp_path):
@@ -75,13 +127,10 @@ def test_what_a_killed_run_left_is_cleared_away(tmp_path):
 
 
 def test_twice_gives_the_same_files(tmp_path):
-    for _ in range(2):
-        _reproduce.reproduce(["fig1"], "quick", tmp_path)
-        found = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    again = tmp_path / "again"
-    _reproduce.reproduce(["fig1"], "quick", again)
+    for folder in ("one", "two"):
+        _reproduce.reproduce(["fig1"], "quick", tmp_path / folder)
     for name in ("fig1.png", "fig1.pdf", "fig1.nc"):
-        assert (again / name).read_bytes() == found[name]
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
 def test_a_writing_that_fails_leaves_the_old_file(tmp_path, monkeypatch):

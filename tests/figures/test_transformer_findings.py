@@ -31,5 +31,11 @@ def test_growing_together_takes_growth_and_likeness():
 def test_lowest_is_of_what_is_finite():
     assert fig7._lowest([np.nan, 3.0, 2.0]) == 2
     assert fig7._lowest([np.nan, np.nan]) == 0
-    assert fig7._falls([3, 2, 1])
-    assert not fig7._falls([3, 2, np.nan])
+    assert fig7._falls([3, 2, np.nan, 1]) == [True, False, False]
+
+
+def test_a_verdict_weighs_every_place_where_it_could_be_seen():
+    assert fig7._said(*fig7._falls([3, 2, 1])) == "Shown"
+    assert fig7._said(*fig7._falls([3, 2, 4])) == "Shown in part"
+    assert fig7._said(*fig7._falls([3, np.nan])) == "Not shown at this scale"
+    assert fig7._said(*fig7._falls([3])) == "Not tested"

@@ -71,9 +71,18 @@ def test_what_is_out_of_tolerance_is_said(run):
     spoilt = dataclasses.replace(run, made=[made], missing=["fig4"])
     assert len(spoilt.faults) == 1
     page = render(spoilt)
-    assert "Not as it should be" in page
+    assert "These checks failed" in page
     assert "7 of 8 within tolerance" in page
-    assert "Interrupted: fig4 not made" in page
+    assert "Interrupted: Figure 4 not made" in page
+
+
+def test_what_is_still_being_computed_is_named(run):
+    half = dataclasses.replace(run, findings=None, pending=["fig6", "fig7", "claims"])
+    page = render(half)
+    assert "Still being computed" in page
+    assert "Figure 6, Figure 7 and the claims" in page
+    assert 'href="#claims"' not in page
+    assert "Still being computed" not in render(run)
 
 
 def test_words_are_escaped(run):

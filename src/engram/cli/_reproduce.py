@@ -1,8 +1,11 @@
-"""`engram reproduce`: figures and claims into a folder, and one page that shows them."""
+"""`engram reproduce`: figures and claims into a folder, and one page that fills as they are made."""
 
+import dataclasses
 import json
 import sys
+import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -11,27 +14,55 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from engram.cli._targets import check_out
+from engram._paper import FIGURES, SCALES
+
+_KNOWN = (*FIGURES, "claims")
+# At the scale "quick", on two cores; the claims are checked beside the figures.
+_SECONDS = dict(zip(_KNOWN, (5, 5, 8, 20, 15, 25, 200, 120), strict=True))
 
 
 def reproduce(names: list[str], scale: str, out: Path) -> None:
-    from engram._checks import InputError, check_choice
+    _check(names, scale)
+    wanted = [name for name in _KNOWN if name in names or not names]
+    _announce(wanted, scale, out)  # before the libraries, which take seconds to load
     from engram._files import clear_leftovers
-    from engram.figures import FIGURES, SCALES
+    from engram.cli._targets import check_out
     from engram.transformer import use_devices
 
-    known = (*FIGURES, "claims")
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise InputError(
-            f"FIGURE must be one of {', '.join(known)}, got {', '.join(unknown)}. Pick from those."
-        )
-    check_choice("--scale", scale, SCALES)
     use_devices()  # one per core, for the transformer
     check_out(out)
-    clear_leftovers(out, [*known, "report"])
-    wanted = [name for name in known if name in names] if names else list(known)
-    _make(wanted, scale, out, _typed(wanted if names else [], scale, out))
+    clear_leftovers(out, [*_KNOWN, "report"])
+    command = _typed(wanted if names else [], scale, out)
+    _Work(wanted, scale, out, command, is_brief=not names).do()
+
+
+def _check(names: list[str], scale: str) -> None:
+    unknown = [name for name in names if name not in _KNOWN]
+    if unknown or scale not in SCALES:
+        from engram._checks import InputError, check_choice
+
+        check_choice("--scale", scale, SCALES)
+        raise InputError(
+            f"FIGURE must be one of {', '.join(_KNOWN)}, got {', '.join(unknown)}. Pick from those."
+        )
+
+
+def _announce(wanted: list[str], scale: str, out: Path) -> None:
+    figures = sum(_SECONDS[name] for name in wanted if name != "claims")
+    is_long = scale in ("medium", "paper") and "fig7" in wanted
+    seconds = figures + _SECONDS["claims"] / 2 if "claims" in wanted and figures else None
+    seconds = seconds or figures or _SECONDS["claims"]
+    lasts = f"about {seconds / 60:.0f} minutes" if seconds > 90 else "about a minute or less"
+    _say(
+        f"making {', '.join(wanted)} in {out}: "
+        + ("long, fig7 says how long" if is_long else f"{lasts} on two cores")
+        + f"; {out}/report.html fills as they are done"
+    )
+
+
+def _say(line: str) -> None:
+    """At once, also into a file or a pipe: rich flushes."""
+    Console().print(line, soft_wrap=True, highlight=False)
 
 
 def _typed(names: list[str], scale: str, out: Path) -> str:
@@ -41,83 +72,147 @@ def _typed(names: list[str], scale: str, out: Path) -> str:
     return " ".join(parts)
 
 
-def _make(wanted: list[str], scale: str, out: Path, command: str) -> None:
-    """Make one after the other; what is made stays, also if a later one is interrupted."""
-    from engram._progress import was_interrupted
-    from engram.report import Run, write_report
+class _Audit:
+    """The claims, checked in a thread: what is compiled leaves Python's lock to the figures."""
 
-    began = time.perf_counter()
-    made, findings, missing = [], None, []
-    try:
-        for name in wanted:
-            missing = wanted[wanted.index(name) :]
-            if name == "claims":
-                findings = _claims(out)
-            else:
-                made.append(_figure(name, scale, out))
-        missing = []
-    except KeyboardInterrupt:
-        pass
-    run = Run(made, findings, command, scale, time.perf_counter() - began, missing)
-    page = out / "report.html"
-    write_report(run, page)
-    Console().print(f"report: {page}", soft_wrap=True, highlight=False)
-    for fault in run.faults:
-        print(f"not as it should be: {fault}", file=sys.stderr)
-    if missing:
-        was_interrupted()  # heard, and told here
-        print(f"interrupted before {', '.join(missing)}; again: {command}", file=sys.stderr)
-        sys.exit(130)
-    if run.faults:
-        sys.exit(1)
+    def __init__(self) -> None:
+        from engram.audits import audit, select
+
+        self._examine = audit
+        self.claims, self.findings = select(), []
+        self._is_cancelled = threading.Event()
+        self._work: Future[float] = ThreadPoolExecutor(1).submit(self._check)
+
+    def _check(self) -> float:
+        began = time.perf_counter()
+        for claim in self.claims:
+            if self._is_cancelled.is_set():
+                break
+            self.findings += self._examine([claim])
+        return time.perf_counter() - began
+
+    def is_done(self, patience: float = 0.0) -> bool:
+        """Whether all are checked, after so many seconds at most; what went wrong is raised here."""
+        try:
+            self._work.result(patience)
+        except TimeoutError:
+            return False
+        return True
+
+    def cancel(self) -> None:
+        """Check no further claim; nobody waits for the one at work."""
+        self._is_cancelled.set()
+
+    def write(self, path: Path) -> None:
+        from engram._files import written_whole
+
+        rows = [finding.as_dict() for finding in self.findings]
+        with written_whole(path) as partial:
+            text = json.dumps(rows, indent=2, ensure_ascii=False)
+            partial.write_text(text + "\n", encoding="utf-8")
+        changed = sum(bool(finding.changes) for finding in self.findings)
+        _say(
+            f"[bold]claims[/bold]  {len(rows)} checked, {changed or 'no'} verdict{'s' * (changed != 1)} "
+            f"changed  {self._work.result():.0f} s"
+        )
 
 
-def _figure(name: str, scale: str, out: Path) -> Any:
-    from engram._progress import progress_bar
-    from engram.figures import module_of, write_figure
+class _Work:
+    """One figure after the other, the audit beside them, and the page after each; what is made stays."""
+
+    def __init__(self, wanted: list[str], scale: str, out: Path, command: str, is_brief: bool):
+        from engram.report import Run
+
+        self.out, self.page, self.is_brief = out, out / "report.html", is_brief
+        self.began = time.perf_counter()
+        self.run = Run([], None, command, scale, 0.0, pending=wanted)
+        self.audit = _Audit() if "claims" in wanted else None
+
+    def do(self) -> None:
+        """All of it; exit code 1 if a check failed, 130 if interrupted."""
+        from engram._progress import was_interrupted
+
+        try:
+            self._write()
+            for name in [name for name in self.run.pending if name != "claims"]:
+                figure = self._figure(name)
+                self._write(name, made=[*self.run.made, figure])
+            self._wait_for_audit()
+        except KeyboardInterrupt:
+            was_interrupted()  # heard, and reported here
+            self._write(pending=(), missing=self.run.pending)
+        finally:
+            if self.audit is not None:
+                self.audit.cancel()
+        _say(f"report: {self.page}")
+        for fault in self.run.faults:
+            print(f"the check failed: {fault}", file=sys.stderr)
+        if self.run.missing:
+            missing = ", ".join(self.run.missing)
+            print(f"interrupted before {missing}; again: {self.run.command}", file=sys.stderr)
+            sys.exit(130)
+        if self.run.faults:
+            sys.exit(1)
+
+    def _write(self, name: str = "", **parts: Any) -> None:
+        """The page again, with what is new; `name` is not pending any more."""
+        from engram.report import write_report
+
+        parts = {"pending": [other for other in self.run.pending if other != name]} | parts
+        seconds = time.perf_counter() - self.began
+        self.run = dataclasses.replace(self.run, seconds=seconds, **parts)
+        write_report(self.run, self.page)
+
+    def _figure(self, name: str) -> Any:
+        from engram._progress import progress_bar
+        from engram.figures import write_figure
+
+        _say_estimate(name, self.run.scale, self.out)
+        with progress_bar(name, "parts") as tell:
+
+            def heard(done: int, total: int) -> None:
+                tell(done, total)
+                self._look_at_audit()
+
+            figure = write_figure(name, self.out, self.run.scale, heard)
+        known = [row for row in figure.comparisons if row.reference is not None]
+        inside = sum(row.is_ok for row in known)
+        state = "[green]" if figure.is_ok else "[bold red]"
+        _say(
+            f"[bold]{name}[/bold]  {escape(figure.title)}  {state}{inside} of {len(known)} within "
+            f"tolerance[/]  {figure.seconds:.1f} s"
+        )
+        if not self.is_brief:
+            listed = Table.grid(padding=(0, 1))
+            for finding in figure.findings:
+                listed.add_row(" ·", escape(finding))
+            Console().print(listed, highlight=False)
+        return figure
+
+    def _look_at_audit(self) -> None:
+        if self.audit is not None and self.run.findings is None and self.audit.is_done():
+            self.audit.write(self.out / "claims.json")
+            self._write("claims", findings=self.audit.findings)
+
+    def _wait_for_audit(self) -> None:
+        from engram._progress import progress_bar
+
+        if self.audit is None:
+            return
+        with progress_bar("audit", "claims") as tell:
+            while not self.audit.is_done(0.2):
+                tell(len(self.audit.findings), len(self.audit.claims))
+        self._look_at_audit()
+
+
+def _say_estimate(name: str, scale: str, out: Path) -> None:
+    from engram.figures import module_of, settings_at
 
     module = module_of(name)
-    if scale == "paper" and hasattr(module, "estimate"):
-        hours = module.estimate(module.SCALES[scale]) / 3600
-        Console(stderr=True).print(
-            f"{name} at the paper's scale: about {hours:.1f} hours on this machine; runs are kept in "
-            f"{out}/{name}-runs, and the same command goes on with them",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
-    with progress_bar(name, "parts") as tell:
-        made = write_figure(name, out, scale, tell)
-    console = Console()
-    known = [row for row in made.comparisons if row.reference is not None]
-    inside = sum(row.is_ok for row in known)
-    state = "[green]" if made.is_ok else "[bold red]"
-    console.print(
-        f"[bold]{name}[/bold]  {escape(made.title)}  {state}{inside} of {len(known)} within tolerance[/]  "
-        f"{made.seconds:.1f} s",
-        highlight=False,
-    )
-    listed = Table.grid(padding=(0, 1))
-    for said in made.findings:
-        listed.add_row(" ·", escape(said))
-    console.print(listed, highlight=False)
-    console.print(f"  written: {out}/{name}.png, .pdf, .nc", soft_wrap=True, highlight=False)
-    return made
-
-
-def _claims(out: Path) -> list[Any]:
-    from engram._files import written_whole
-    from engram.audits import audit_each, select
-
-    began, claims = time.perf_counter(), select()
-    Console(stderr=True).print(f"checking {len(claims)} claims; a minute or two", highlight=False)
-    found = list(audit_each(claims))
-    with written_whole(out / "claims.json") as partial:
-        text = json.dumps([finding.as_dict() for finding in found], indent=2, ensure_ascii=False)
-        partial.write_text(text + "\n", encoding="utf-8")
-    changed = [finding for finding in found if finding.changes]
-    Console().print(
-        f"[bold]claims[/bold]  {len(found)} checked, {len(changed) or 'no'} verdict"
-        f"{'s' * (len(changed) != 1)} changed  {time.perf_counter() - began:.0f} s\n"
-        f"  written: {out}/claims.json",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
-    return found
+    if scale in getattr(module, "KEPT", ()):
+        minutes = module.estimate(settings_at(name, scale)) / 60
+        lasts = f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
+        _say(
+            f"{name} at the scale {scale!r}: about {lasts} on this machine; runs are kept in "
+            f"{out}/{name}-runs, and the same command resumes them"
+        )

@@ -12,20 +12,13 @@ import xarray as xr
 
 from engram._checks import InputError
 from engram._files import written_whole
+from engram._paper import FIGURES
 from engram.figures._comparison import Comparison
 from engram.figures._labels import settings_from
 
-_HOMES = {
-    "fig1": "fig1_level_lines",
-    "fig2": "fig2_loss_spikes",
-    "fig3": "fig3_steps_to_accuracy",
-    "fig4": "fig4_forgetting",
-    "fig5": "fig5_sharpness",
-    "fig6": "fig6_margins",
-    "fig7": "fig7_transformer",
-}
-FIGURES = tuple(_HOMES)
-SCALES = ("quick", "paper")
+_SUBJECTS = ("level_lines", "loss_spikes", "steps_to_accuracy", "forgetting", "sharpness", "margins",
+             "transformer")  # fmt: skip
+_HOMES = {name: f"{name}_{subject}" for name, subject in zip(FIGURES, _SUBJECTS, strict=True)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,18 +49,24 @@ def module_of(name: str) -> Any:
     return importlib.import_module(f"engram.figures.{_HOMES[name]}")
 
 
+def settings_at(name: str, scale: str) -> Any:
+    """A figure's settings at a scale; "tiny" and "medium" are "quick" where a figure has no other."""
+    scales = module_of(name).SCALES
+    return scales.get(scale, scales["quick"])
+
+
 def write_figure(
     name: str, out: Path, scale: str = "quick", tell: Callable[[int, int], None] | None = None
 ) -> Made:
     """Compute and draw a figure into `out` as .png, .pdf and .nc.
 
-    Nothing found there is used, but the runs of a figure that takes hours at the paper's scale: those
-    are kept in `out` as they go, and gone on with.
+    Nothing found there is used, except the runs of a figure that takes long at this scale: those are
+    kept in `out` as they go, and resumed.
     """
     began = time.perf_counter()
     module = module_of(name)
-    settings = module.SCALES[scale]
-    if scale == "paper" and hasattr(module, "KEEPS"):
+    settings = settings_at(name, scale)
+    if scale in getattr(module, "KEPT", ()):
         data = module.compute(settings, tell, out / f"{name}-runs")
     else:
         data = module.compute(settings, tell)
@@ -115,7 +114,7 @@ def compute_again(path: Path, tell: Callable[[int, int], None] | None = None) ->
         settings = settings_from(text, module.Settings)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{path} has settings that {name} does not take ({error}). Make it anew with "
+            f"{path} has settings that {name} does not take ({error}). Make it again with "
             f"`engram reproduce {name}`."
         ) from None
     return module.compute(settings, tell)

@@ -70,7 +70,7 @@ SCALES = {
     "quick": Settings(),
     "paper": Settings(steps=500, sequences=16_384, adam_sequences=16_384, adam_steps=1000),
 }
-KEEPS = True  # at the paper's scale runs are kept, to be gone on with
+KEPT = ("medium", "paper")  # scales whose runs are kept, to be resumed
 
 
 def _config(settings: Settings, dim: int, **options: Any) -> Config:
@@ -275,8 +275,13 @@ def compare(data: xr.Dataset) -> list[Comparison]:
     return rows
 
 
-def _said(is_shown: bool) -> str:
-    return "Shown" if is_shown else "Not shown"
+def _said(*shown: Any) -> str:
+    """The verdict on one observation, from all the places where it could be seen."""
+    if not shown:
+        return "Not tested"
+    if all(shown):
+        return "Shown"
+    return "Shown in part" if any(shown) else "Not shown at this scale"
 
 
 def findings(data: xr.Dataset) -> list[str]:
@@ -292,6 +297,19 @@ def findings(data: xr.Dataset) -> list[str]:
         _wider_is_faster(data),
         *_head(data),
         *_not_finite(data),
+        *_larger_scales(data),
+    ]
+
+
+def _larger_scales(data: xr.Dataset) -> list[str]:
+    """Where to look for what is said to come later in training."""
+    settings = _settings(data)
+    return [
+        f"This is {settings['sequences']:,} sequences of {settings['length']}, {settings['steps']} steps; `engram reproduce fig7 --scale {name}` takes "
+        f"{larger.sequences:,} of {larger.length}, {larger.steps} steps, and says first how long."
+        for name in KEPT
+        if (larger := SCALES[name]).steps * larger.sequences
+        > settings["steps"] * settings["sequences"]
     ]
 
 
@@ -346,14 +364,13 @@ def _alone_spikes(data: xr.Dataset) -> str:
 def _alone_ends_lower(data: xr.Dataset) -> str:
     last = data.alone_loss.isel(alone_step=-1).values
     rates = data.alone_learning_rate.values
-    falls = _falls(last)
     order = ", ".join(f"{rate:g}" for rate in rates[np.argsort(last)])
-    return f"{_said(falls)}: with W_O^2 alone, the larger the rate, the lower the loss at the end. From lowest to highest: η = {order}."
+    return f"{_said(*_falls(last))}: with W_O^2 alone, the larger the rate, the lower the loss at the end. From lowest to highest: η = {order}."
 
 
-def _falls(values: Any) -> bool:
-    values = np.asarray(values, float)
-    return bool(np.isfinite(values).all() and (np.diff(values) < 0).all())
+def _falls(values: Any) -> list[bool]:
+    """From each to the next; what is not finite does not count as lower."""
+    return [bool(step < 0) for step in np.diff(np.asarray(values, float))]
 
 
 def _spikes(data: xr.Dataset) -> str:
@@ -374,7 +391,7 @@ def _spikes(data: xr.Dataset) -> str:
                 for n, r, h in zip(counts, data.learning_rate.values, highest, strict=True)
             )
         )
-    return f"{_said(all(found))}: training all three matrices, spikes come more often at large rates (the larger half of them against the smaller). Spikes in {data.sizes['step'] - 1} steps: {'; '.join(parts)}."
+    return f"{_said(*found)}: training all three matrices, spikes come more often at large rates (the larger half of them against the smaller). Spikes in {data.sizes['step'] - 1} steps: {'; '.join(parts)}."
 
 
 def _ends_lower(data: xr.Dataset) -> list[str]:
@@ -387,7 +404,7 @@ def _ends_lower(data: xr.Dataset) -> list[str]:
             for v, r, a in zip(last, data.learning_rate.values, accuracy, strict=True)
         )
         said.append(
-            f"{_said(_falls(last))} at d = {dim}: training all three matrices, the larger the rate, the lower the loss at the end. After {data.sizes['step'] - 1} steps {told}."
+            f"{_said(*_falls(last))} at d = {dim}: training all three matrices, the larger the rate, the lower the loss at the end. After {data.sizes['step'] - 1} steps {told}."
         )
     return said
 
@@ -447,7 +464,7 @@ def _wider_is_faster(data: xr.Dataset) -> str:
         f"{a:.3g} and {b:.3g} (η = {r:g})"
         for a, b, r in zip(narrow, wide, data.learning_rate.values, strict=True)
     )
-    return f"{_said(bool((wide < narrow).all()))}: a larger width is faster. Losses at the end at d = {int(data.dim.min())} and {int(data.dim.max())}: {told}."
+    return f"{_said(*(wide < narrow))}: a larger width is faster, at every rate. Losses at the end at d = {int(data.dim.min())} and {int(data.dim.max())}: {told}."
 
 
 def _head(data: xr.Dataset) -> list[str]:

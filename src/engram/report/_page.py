@@ -26,10 +26,11 @@ class Run:
 
     Args:
         made: The figures, in order.
-        findings: The audited claims. None if the audit was not asked for.
+        findings: The audited claims. None if they were not asked for, or are pending.
         command: What was typed.
-        scale: "quick" or "paper".
-        seconds: How long everything took.
+        scale: "tiny", "quick", "medium" or "paper".
+        seconds: How long everything took so far.
+        pending: What is still being computed.
         missing: What an interruption left undone.
     """
 
@@ -38,6 +39,7 @@ class Run:
     command: str
     scale: str
     seconds: float
+    pending: Sequence[str] = ()
     missing: Sequence[str] = ()
 
     @property
@@ -89,12 +91,20 @@ def render(run: Run) -> str:
         unknown=sum(row.reference is None for row in rows),
         outside=sum(row.reference is not None and not row.is_ok for row in rows),
         claims=claims,
+        pending=_listed(run.pending),
+        missing=_listed(run.missing),
         counts=Counter(finding.verdict for finding in run.findings or ()),
         changed=sum(bool(finding.changes) for finding in run.findings or ()),
         certified=sum(finding.is_certified for finding in run.findings or ()),
         machine=machine(),
         versions=versions(),
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """As a reader calls them: Figure 6, Figure 7 and the claims."""
+    titles = [name.replace("fig", "Figure ").replace("claims", "the claims") for name in names]
+    return " and ".join([", ".join(titles[:-1]), *titles[-1:]] if len(titles) > 1 else titles)
 
 
 def _figure(made: Made) -> dict[str, Any]:
