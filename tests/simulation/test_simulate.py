@@ -139,6 +139,13 @@ def test_when_to_record():
         choose_steps(10, [1], 2, None)
 
 
+def test_variables_come_in_the_order_asked_for():
+    for names in (("margins", "loss", "error"), ("error", "margins", "loss")):
+        for dynamics in (GD, engram.GradientFlow([0.0, 1.0])):
+            run = engram.simulate(TWO, dynamics, record=names)
+            assert tuple(run.data_vars)[:3] == names
+
+
 def test_sparse_records_are_those_of_the_full_path():
     full = engram.simulate(TWO, engram.GradientDescent(3.0, 300))
     for options in ({"every": 7}, {"points": 20}, {"at": [0, 8, 9, 63, 64, 65, 300]}):

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -30,7 +31,8 @@ _EVENTS = {
 }
 
 
-class Labelled(NamedTuple):
+@dataclass(frozen=True)  # a leaf to JAX, which would sort the names
+class Labelled:
     """What becomes a dataset: variables and coordinates as (axes, values, attributes), and attributes."""
 
     variables: dict[str, Any]

@@ -343,7 +343,8 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
     if status == Status.RUNNING:
         status = Status.COMPLETED
     found, final = jax.device_get(_finish(system, dynamics, carry, fold, noted.start))
-    records = jax.tree.map(lambda *parts: np.concatenate(parts), *rows) if rows else {}
+    # In the order asked for: JAX sorts what it maps over.
+    records = {name: np.concatenate([row[name] for row in rows]) for name in noted.names if rows}
     count = _length(records) if noted.names else int((steps <= int(carry.index)).sum())
     labelled = label(
         times=dynamics.time_at(steps[:count]),
