@@ -19,6 +19,7 @@ def run(here):
     return lambda *args: here("simulate", *args)
 
 
+@pytest.mark.settings
 def test_defaults_show_the_spike(run, tmp_path):
     done = run("--out", tmp_path / "run.nc", "--plot", tmp_path / "run.png")
     assert done.returncode == 0, done.stderr
@@ -31,7 +32,6 @@ def test_defaults_show_the_spike(run, tmp_path):
     assert (tmp_path / "run.png").read_bytes()[:4] == b"\x89PNG"
 
 
-@pytest.mark.settings
 def test_a_spec_file_and_options_over_it(run, tmp_path):
     spec = tmp_path / "spec.toml"
     spec.write_text(
