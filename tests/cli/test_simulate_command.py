@@ -116,11 +116,12 @@ def test_ctrl_c_keeps_what_was_recorded_and_exits_130(tmp_path):
     command += ["-r", "1", "-t", "4000000000", "--points", "400"]
     # A progress bar also where nobody looks: it is drawn once steps are made.
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, **pipes, env=os.environ | {"FORCE_COLOR": "1"})
+    wide = {"FORCE_COLOR": "1", "COLUMNS": "200"}
+    process = subprocess.Popen(command, **pipes, env=os.environ | wide)
     bar = b""
     while b"/4000000000" not in bar:
         bar += os.read(process.stderr.fileno(), 1 << 16)
-        assert process.poll() is None, bar
+        assert process.poll() is None, bar.decode()
     before = _cpu_seconds(process.pid)
     os.kill(process.pid, signal.SIGINT)
     _, status, usage = os.wait4(process.pid, 0)
