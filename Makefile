@@ -39,8 +39,8 @@ reproduce: $(VENV)/.has-base
 test: $(VENV)/.has-test
 	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist worksteal $(ARGS)
 
-# Where JAX_PLATFORMS is not set, `make test` has run that way.
-SETTINGS := $(BIN)/python -m pytest -m settings -q $(ARGS)
+# Without checks of types, which `make test` has made; where JAX_PLATFORMS is not set, it has run that way, too.
+SETTINGS = $(BIN)/python -m pytest -o addopts=--strict-markers -m settings -q $(ARGS) $(shell grep -rl --include='test_*.py' mark.settings tests)
 test-settings: $(VENV)/.has-test
 	JAX_ENABLE_X64=1 $(SETTINGS)
 	JAX_DEBUG_NANS=1 JAX_DEBUG_INFS=1 $(SETTINGS)

@@ -29,12 +29,12 @@ from engram import (
 
 RNG = np.random.default_rng(0)
 PROBLEM = engram.on_sphere(0, 4, 3, 3)
-PAIR = engram.two_tokens(0.5, 0.75)
+PAIR = engram.two_tokens(0.95, 0.75)
 W = RNG.standard_normal((3, 3))
 SCORES = PROBLEM.inputs @ (PROBLEM.outputs @ W).T
 SERIES = RNG.random((2, 5))
 MARGINS = RNG.standard_normal((5, 4))
-DESCENT = engram.GradientDescent(1.0, 4)
+DESCENT = engram.GradientDescent(10.0, 34)
 CONFIG = transformer.Config(dim=4, sequences=3, length=12, dtype="float64")
 
 
@@ -171,14 +171,15 @@ OTHERS = {
     },
     audits: {"audit_each", "select", "errata", "where", "as_text", "draw", "bound", "in_words"},
 }  # fmt: skip
-# What these call is called by other tests that are marked.
-CALLERS = (simulation, sweeps, transformer, audits)
+# What other tests that are marked call too, or costs seconds to compile.
+COSTLY = (simulation, sweeps, transformer, audits)
+LANCZOS = ("largest_eigenpairs", "top_eigenpairs", "top_eigenvalues", "sharpness")
 CALLS = [
     pytest.param(
         getattr(module, name),
         row,
         id=f"{module.__name__.removeprefix('engram.')}.{name}",
-        marks=() if module in CALLERS else pytest.mark.settings,
+        marks=() if module in COSTLY or name in LANCZOS else pytest.mark.settings,
     )
     for module, rows in TABLE.items()
     for name, row in rows.items()
@@ -222,6 +223,22 @@ def results(function, arguments):
 @pytest.mark.parametrize(("function", "arguments"), CALLS)
 def test_public_functions_return_the_same_numpy_values_with_x64_off_and_on(function, arguments):
     check_same(*results(function, arguments))
+
+
+DYNAMICS = {
+    "descent": engram.GradientDescent(1.0, 3),
+    "sgd": engram.StochasticGradientDescent(1.0, 3, 2),
+    "practical": engram.PracticalDescent(dynamics.adam(0.1), 3),
+    "flow": engram.GradientFlow(np.linspace(0.0, 1.0, 3)),
+    "stochastic flow": engram.StochasticGradientFlow([0.0, 1.0], 0.5, 2, time_step=0.5),
+}
+
+
+@pytest.mark.settings
+@pytest.mark.parametrize("kind", DYNAMICS)
+def test_runs_are_the_same_with_x64_off_and_on(kind):
+    run = lambda: engram.simulate(PAIR, DYNAMICS[kind], record=("loss",), events=False, key=-1)
+    check_same(*results(None, run))
 
 
 @pytest.mark.parametrize("name", ["grad", "predict", "margins", "sharpness", "loss_and_grad"])

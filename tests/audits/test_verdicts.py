@@ -12,14 +12,13 @@ from engram.audits.claims import CLAIMS
 
 LEDGER = json.loads((Path(__file__).parents[1] / "data" / "verdicts.json").read_text())["verdicts"]
 SHARED = Path(__file__).parents[3] / "shared" / "reference" / "claims.json"
-SETTINGS = ("C14", "C37")  # claims that are also checked under other JAX settings
 PAPER = [claim for claim in CLAIMS.values() if claim.id <= "C51"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.settings if name in SETTINGS else ()) for name in CLAIMS],
+    [pytest.param(name, marks=pytest.mark.settings if name == "C37" else ()) for name in CLAIMS],
 )
 def test_verdict_is_the_one_on_record(name):
     (finding,) = audit(name)

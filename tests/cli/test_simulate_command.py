@@ -20,6 +20,7 @@ def run(here):
     return lambda *args: here("simulate", *args)
 
 
+@pytest.mark.settings
 def test_defaults_show_the_spike(run, tmp_path):
     done = run("--out", tmp_path / "run.nc", "--plot", tmp_path / "run.png")
     assert done.returncode == 0, done.stderr
@@ -32,7 +33,6 @@ def test_defaults_show_the_spike(run, tmp_path):
     assert (tmp_path / "run.png").read_bytes()[:4] == b"\x89PNG"
 
 
-@pytest.mark.settings
 def test_a_spec_file_and_options_over_it(run, tmp_path):
     spec = tmp_path / "spec.toml"
     spec.write_text(
@@ -134,11 +134,12 @@ def test_ctrl_c_keeps_what_was_recorded_and_exits_130(tmp_path):
     command += ["-r", "1", "-t", "4000000000", "--points", "400"]
     # A progress bar also where nobody looks: it is drawn once steps are made.
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, **pipes, env=os.environ | {"FORCE_COLOR": "1"})
+    wide = {"FORCE_COLOR": "1", "COLUMNS": "200"}
+    process = subprocess.Popen(command, **pipes, env=os.environ | wide)
     bar = b""
     while b"/4000000000" not in bar:
         bar += os.read(process.stderr.fileno(), 1 << 16)
-        assert process.poll() is None, bar
+        assert process.poll() is None, bar.decode()
     before = _cpu_seconds(process.pid)
     os.kill(process.pid, signal.SIGINT)
     _, status, usage = os.wait4(process.pid, 0)

@@ -166,7 +166,6 @@ def test_ten_million_steps_fit_in_a_gibibyte():
     assert float(done.stdout) < 1.0
 
 
-@pytest.mark.settings
 def test_stopping_early():
     run = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop="perfect")
     assert run.attrs["status"] == "stopped"
@@ -178,7 +177,6 @@ def test_stopping_early():
         engram.simulate(TWO, GD, stop={"margins": 1.0})
 
 
-@pytest.mark.settings
 def test_what_is_not_finite_is_said_with_the_step():
     problem = engram.Problem([[1e200, 0.0]], np.eye(2), [1.0], [0])
     run = engram.simulate(problem, engram.GradientDescent(1e200, 20), space="weights")
@@ -440,7 +438,6 @@ def test_stochastic_flow_is_labelled_with_the_times_asked_for():
         engram.StochasticGradientFlow([1.0], noise_scale=-1.0)
 
 
-@pytest.mark.settings
 def test_the_second_moment_of_adam_is_not_there_before_its_first_step():
     run = engram.simulate(TWO, engram.PracticalDescent(D.adam(0.1), 3), record=("stability_gap",))
     assert np.isnan(run.stability_gap[0])
@@ -467,7 +464,6 @@ def test_arrays_are_those_of_the_dataset():
         np.testing.assert_array_equal(values, run[name].values)
 
 
-@pytest.mark.settings
 def test_a_flow_heeds_the_spike_factor_and_counts_its_end_in_time():
     problem = engram.two_tokens(0.95, 0.75)
     times = np.linspace(0.0, 3.0, 31)
