@@ -62,12 +62,15 @@ def num_done(path):
 
 
 @pytest.mark.slow
-def test_killed_three_times_it_ends_with_the_same_bits(spec, tmp_path):
+def test_killed_three_times_it_ends_with_the_same_bits(spec, tmp_path, surroundings):
     whole = engram.sweep(spec)
     out, killed = tmp_path / "s.zarr", 0
     for target in (3, 9, 17):
         process = subprocess.Popen(
-            command(spec, out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            command(spec, out),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=surroundings,
         )
         while num_done(out) < target and process.poll() is None:
             time.sleep(0.005)
@@ -78,7 +81,8 @@ def test_killed_three_times_it_ends_with_the_same_bits(spec, tmp_path):
     assert killed == 3
     before = num_done(out)
     assert 17 <= before < UNITS
-    done = subprocess.run(command(spec, out), capture_output=True, text=True, check=True)
+    pipes = {"capture_output": True, "text": True, "env": surroundings}
+    done = subprocess.run(command(spec, out), **pipes, check=True)
     assert f"{UNITS - before} units computed, {before} were there" in done.stdout
     found = raw(out)
     for name in ("first_perfect", "final_loss"):
@@ -89,11 +93,16 @@ def test_killed_three_times_it_ends_with_the_same_bits(spec, tmp_path):
 
 
 @pytest.mark.slow
-def test_one_of_two_workers_is_killed_and_the_run_goes_on(spec, tmp_path):
+def test_one_of_two_workers_is_killed_and_the_run_goes_on(spec, tmp_path, surroundings):
     pytest.importorskip("distributed")
     whole = engram.sweep(spec)
     out = tmp_path / "s.zarr"
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "env": surroundings,
+    }
     process = subprocess.Popen(command(spec, out, "--workers", "2"), **pipes)
     while num_done(out) < 4 and process.poll() is None:
         time.sleep(0.05)

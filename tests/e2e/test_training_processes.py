@@ -20,11 +20,12 @@ def log_of(folder):
     return xr.open_zarr(folder / "log.zarr", consolidated=False).load()
 
 
-def test_killed_with_no_warning_it_ends_with_the_same_numbers(tmp_path):
+def test_killed_with_no_warning_it_ends_with_the_same_numbers(tmp_path, surroundings):
     options = ["--matrices", "wk2", "-r", "5", "--steps", "1000"]
     # Checkpoints every moment, so that the kill falls between, or into, any of them.
     cut, hurry = tmp_path / "cut", ["--checkpoint-seconds", "0.05"]
-    run = subprocess.Popen(command(cut, *options, *hurry), stderr=subprocess.PIPE, text=True)
+    pipes = {"stderr": subprocess.PIPE, "text": True, "env": surroundings}
+    run = subprocess.Popen(command(cut, *options, *hurry), **pipes)
     waited = time.monotonic()
     while len(list(cut.glob("checkpoint-*.npz"))) < 2:
         assert run.poll() is None, run.stderr.read()
@@ -34,12 +35,9 @@ def test_killed_with_no_warning_it_ends_with_the_same_numbers(tmp_path):
     run.communicate()
     reached = max(int(path.stem[-8:]) for path in cut.glob("checkpoint-*.npz"))
     assert reached < 1000
-    done = subprocess.run(command(cut, *options), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    whole = subprocess.run(
-        command(tmp_path / "whole", *options), capture_output=True, text=True, timeout=300
-    )
-    assert whole.returncode == 0, whole.stderr
+    for folder in (cut, tmp_path / "whole"):
+        done = subprocess.run(command(folder, *options), **pipes, timeout=300)
+        assert done.returncode == 0, done.stderr
     first, second = log_of(cut), log_of(tmp_path / "whole")
     assert second.sizes["step"] == 1001
     for name in second.data_vars:
@@ -52,13 +50,13 @@ def free_port():
         return found.getsockname()[1]
 
 
-def test_two_processes_make_the_gradient_of_one(tmp_path):
+def test_two_processes_make_the_gradient_of_one(tmp_path, surroundings):
     options = ["-r", "5", "--steps", "3"]
     place = ["--coordinator", f"127.0.0.1:{free_port()}", "--processes", "2", "--process"]
     pair = [
         subprocess.Popen(
             command(tmp_path / "two", *options, *place, str(k)),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings,
         )
         for k in (0, 1)
     ]  # fmt: skip
@@ -69,7 +67,11 @@ def test_two_processes_make_the_gradient_of_one(tmp_path):
             process.kill()
     assert [process.returncode for process in pair] == [0, 0], said
     alone = subprocess.run(
-        command(tmp_path / "one", *options), capture_output=True, text=True, timeout=300
+        command(tmp_path / "one", *options),
+        capture_output=True,
+        text=True,
+        env=surroundings,
+        timeout=300,
     )
     assert alone.returncode == 0, alone.stderr
     two, one = log_of(tmp_path / "two"), log_of(tmp_path / "one")

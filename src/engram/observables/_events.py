@@ -22,26 +22,31 @@ _KEPT = 8  # spikes kept in detail; all of them are counted
 
 
 class Found(eqx.Module):
-    """What is known so far. Steps are NEVER until they happen."""
+    """What is known so far. Steps are NEVER until they happen.
 
-    lowest: Float[Array, ""]  # running minimum of the loss
-    previous: Float[Array, ""]  # the loss one step ago
-    last_rise: Int[Array, ""]
-    first_perfect: Int[Array, ""]
-    last_imperfect: Int[Array, ""]
-    in_spike: Bool[Array, ""]
-    num_spikes: Int[Array, ""]
-    spike_start: Int[Array, " K"]
-    spike_step: Int[Array, " K"]
-    spike_end: Int[Array, " K"]
-    spike_height: Float[Array, " K"]
-    highest: Float[Array, ""]  # of all spikes, also those that are not kept
-    highest_step: Int[Array, ""]
-    was_right: Bool[Array, " N"]
-    num_forgotten: Int[Array, " N"]
-    first_forgotten: Int[Array, " N"]
-    last_forgotten: Int[Array, " N"]
-    last_relearnt: Int[Array, " N"]
+    In few arrays, since XLA compiles a kernel for each array that a loop carries, and for each use of it.
+    """
+
+    losses: Float[Array, "3"]  # running minimum; one step ago; the highest spike, over its minimum
+    steps: Int[Array, "4"]  # last rise, first perfect, last imperfect, peak of the highest spike
+    spiking: Int[Array, "2"]  # whether in a spike; how many there were
+    spikes: Int[Array, "3 K"]  # start, peak and end of those kept
+    heights: Float[Array, " K"]
+    tokens: Int[
+        Array, "5 N"
+    ]  # right or not; times forgotten; first, last forgotten; last re-learnt
+
+    @property
+    def last_rise(self) -> Int[Array, ""]:
+        return self.steps[0]
+
+    @property
+    def last_imperfect(self) -> Int[Array, ""]:
+        return self.steps[2]
+
+    @property
+    def num_spikes(self) -> Int[Array, ""]:
+        return self.spiking[1]
 
 
 class Watched(eqx.Module):
@@ -72,27 +77,13 @@ class Events(AbstractFold):
 
     def nothing(self, N: int, dtype: Any) -> Found:
         """What is known of N tokens before anything has happened."""
-        never = jnp.full((), NEVER, int)
-        many, tokens = jnp.full(_KEPT, NEVER, int), jnp.full(N, NEVER, int)
         return Found(
-            lowest=jnp.full((), jnp.inf, dtype),
-            previous=jnp.full((), jnp.inf, dtype),
-            last_rise=never,
-            first_perfect=never,
-            last_imperfect=never,
-            in_spike=jnp.array(False),
-            num_spikes=jnp.zeros((), int),
-            spike_start=many,
-            spike_step=many,
-            spike_end=many,
-            spike_height=jnp.full(_KEPT, jnp.nan, dtype),
-            highest=jnp.zeros((), dtype),
-            highest_step=never,
-            was_right=jnp.zeros(N, bool),
-            num_forgotten=jnp.zeros(N, int),
-            first_forgotten=tokens,
-            last_forgotten=tokens,
-            last_relearnt=tokens,
+            losses=jnp.array([jnp.inf, jnp.inf, 0.0], dtype),
+            steps=jnp.full(4, NEVER, int),
+            spiking=jnp.zeros(2, int),
+            spikes=jnp.full((3, _KEPT), NEVER, int),
+            heights=jnp.full(_KEPT, jnp.nan, dtype),
+            tokens=jnp.full((5, N), NEVER, int).at[:2].set(0),
         )
 
     def update(self, folded: Found, index: Array, system: AbstractSystem, state: PyTree) -> Found:
@@ -101,9 +92,10 @@ class Events(AbstractFold):
 
     def watch(self, folded: Found, index: Array) -> Watched:
         # Before anything was seen, or within a spike, every step counts.
-        quiet = jnp.isfinite(folded.previous) & ~folded.in_spike
+        previous = folded.losses[1]
+        quiet = jnp.isfinite(previous) & (folded.spiking[0] == 0)
         perfect = folded.last_imperfect < index - 1
-        return Watched(quiet, folded.previous, folded.was_right, perfect)
+        return Watched(quiet, previous, folded.tokens[0] > 0, perfect)
 
     def see(self, watched: Watched, system: AbstractSystem, state: PyTree) -> Watched:
         loss, error, margin = measure(system, state)
@@ -115,49 +107,46 @@ class Events(AbstractFold):
         return watched.quiet
 
     def skip(self, folded: Found, watched: Watched, index: Array) -> Found:
+        lowest = jnp.minimum(folded.losses[0], watched.loss)
+        last = jnp.where(watched.perfect, folded.last_imperfect, index)
         return eqx.tree_at(
-            lambda f: (f.lowest, f.previous, f.last_imperfect),
+            lambda f: (f.losses, f.steps),
             folded,
             (
-                jnp.minimum(folded.lowest, watched.loss),
-                watched.loss,
-                jnp.where(watched.perfect, folded.last_imperfect, index),
+                folded.losses.at[:2].set(jnp.stack([lowest, watched.loss])),
+                folded.steps.at[2].set(last),
             ),
         )
 
     def take(self, f: Found, t: Array, loss: Array, error: Array, margin: Array) -> Found:
         """Take in the loss, the error and the margins of step `t`."""
-        perfect = error == 0
-        above = loss > self.spike_factor * f.lowest
-        starts, ends = above & ~f.in_spike, f.in_spike & ~above
-        number = f.num_spikes + starts
+        lowest, previous, highest = f.losses
+        in_spike, before = f.spiking[0] > 0, f.num_spikes
+        was_right, num_forgotten, first_forgotten = f.tokens[0] > 0, f.tokens[1], f.tokens[2]
+
+        above, height = loss > self.spike_factor * lowest, loss / lowest
+        starts, ends = above & ~in_spike, in_spike & ~above
+        number = before + starts
         here = (jnp.arange(_KEPT) == number - 1) & above
-        height = jnp.where(here, loss / f.lowest, -jnp.inf)
-        taller = here & ~(height <= f.spike_height)
-        record = above & (loss / f.lowest > f.highest)
-        ended = (jnp.arange(_KEPT) == f.num_spikes - 1) & ends
+        taller = here & ~(height <= f.heights)
+        ended = (jnp.arange(_KEPT) == before - 1) & ends
+        is_highest = above & (height > highest)
+
+        perfect = error == 0
+        first = perfect & (f.steps[1] == NEVER)
         right = margin > 0
-        lost = f.was_right & ~right
-        regained = ~f.was_right & right & (f.num_forgotten > 0)
+        lost, regained = was_right & ~right, ~was_right & right & (num_forgotten > 0)
+        changed = jnp.stack([lost & (first_forgotten == NEVER), lost, regained])
+        counts = jnp.stack([right.astype(num_forgotten.dtype), num_forgotten + lost])
         return Found(
-            lowest=jnp.minimum(f.lowest, loss),
-            previous=loss,
-            last_rise=jnp.where(loss > f.previous, t, f.last_rise),
-            first_perfect=jnp.where((f.first_perfect == NEVER) & perfect, t, f.first_perfect),
-            last_imperfect=jnp.where(perfect, f.last_imperfect, t),
-            in_spike=above,
-            num_spikes=number,
-            spike_start=jnp.where(here & starts, t, f.spike_start),
-            spike_step=jnp.where(taller, t, f.spike_step),
-            spike_end=jnp.where(ended, t, f.spike_end),
-            spike_height=jnp.where(taller, height, f.spike_height),
-            highest=jnp.where(record, loss / f.lowest, f.highest),
-            highest_step=jnp.where(record, t, f.highest_step),
-            was_right=right,
-            num_forgotten=f.num_forgotten + lost,
-            first_forgotten=jnp.where(lost & (f.first_forgotten == NEVER), t, f.first_forgotten),
-            last_forgotten=jnp.where(lost, t, f.last_forgotten),
-            last_relearnt=jnp.where(regained, t, f.last_relearnt),
+            losses=jnp.stack(
+                [jnp.minimum(lowest, loss), loss, jnp.where(is_highest, height, highest)]
+            ),
+            steps=jnp.where(jnp.stack([loss > previous, first, ~perfect, is_highest]), t, f.steps),
+            spiking=jnp.stack([above.astype(number.dtype), number]),
+            spikes=jnp.where(jnp.stack([here & starts, taller, ended]), t, f.spikes),
+            heights=jnp.where(taller, height, f.heights),
+            tokens=jnp.concatenate([counts, jnp.where(changed, t, f.tokens[2:])]),
         )
 
 
@@ -182,23 +171,25 @@ def measure(system: AbstractSystem, state: PyTree) -> tuple[Scalar, Scalar, Arra
 def describe_events(found: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
     """Turn the fold into named variables; what did not happen is NaN, never the horizon."""
     step = lambda value: np.where(np.asarray(value) == NEVER, np.nan, value).astype(float)
-    stays = int(found.last_imperfect) + 1
-    kept = min(int(found.num_spikes), _KEPT)
+    last_rise, first_perfect, last_imperfect, highest_step = np.asarray(found.steps)
+    start, peak, end = step(found.spikes)
+    num_spikes, stays = int(found.num_spikes), int(last_imperfect) + 1
+    kept = min(num_spikes, _KEPT)
     return {
-        "first_perfect": ((), step(found.first_perfect)),
+        "first_perfect": ((), step(first_perfect)),
         "perfect_from": ((), float(stays) if stays <= last else np.nan),
-        "last_rise": ((), step(found.last_rise)),
-        "num_spikes": ((), int(found.num_spikes)),
-        "spike_start": (("spike",), step(found.spike_start)[:kept]),
-        "spike_step": (("spike",), step(found.spike_step)[:kept]),
-        "spike_end": (("spike",), step(found.spike_end)[:kept]),
-        "spike_height": (("spike",), np.asarray(found.spike_height)[:kept]),
-        "highest_spike": ((), float(found.highest) if found.num_spikes else np.nan),
-        "highest_spike_step": ((), step(found.highest_step)),
-        "num_forgotten": (("token",), np.asarray(found.num_forgotten)),
-        "first_forgotten": (("token",), step(found.first_forgotten)),
-        "last_forgotten": (("token",), step(found.last_forgotten)),
-        "last_relearnt": (("token",), step(found.last_relearnt)),
+        "last_rise": ((), step(last_rise)),
+        "num_spikes": ((), num_spikes),
+        "spike_start": (("spike",), start[:kept]),
+        "spike_step": (("spike",), peak[:kept]),
+        "spike_end": (("spike",), end[:kept]),
+        "spike_height": (("spike",), np.asarray(found.heights)[:kept]),
+        "highest_spike": ((), float(found.losses[2]) if num_spikes else np.nan),
+        "highest_spike_step": ((), step(highest_step)),
+        "num_forgotten": (("token",), np.asarray(found.tokens)[1]),
+        "first_forgotten": (("token",), step(found.tokens[2])),
+        "last_forgotten": (("token",), step(found.tokens[3])),
+        "last_relearnt": (("token",), step(found.tokens[4])),
     }
 
 
