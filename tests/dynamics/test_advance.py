@@ -14,7 +14,13 @@ from engram.observables import Events
 
 PROBLEM = engram.two_tokens(0.95, 0.75)
 SYSTEM = MemorySystem(PROBLEM)
-RUNS = {"oscillating": D.GradientDescent(10.0, 1000), "calm": D.GradientDescent(0.1, 1000)}
+LENGTHS = [0, 1, BURST - 1, BURST, BURST + 1, 2 * BURST, 5 * BURST + 7]
+STEPS = LENGTHS[-1]
+# Another rate at each step, so that it matters which step is which.
+RUNS = {
+    "oscillating": D.GradientDescent(np.linspace(10, 11, STEPS), STEPS),
+    "calm": D.GradientDescent(np.linspace(0.1, 0.2, STEPS), STEPS),
+}
 FOLD = Events(np.asarray(1.1))
 
 
@@ -52,9 +58,6 @@ def assert_same(one, other):
         np.testing.assert_array_equal(ours, theirs)
 
 
-LENGTHS = [0, 1, BURST - 1, BURST, BURST + 1, 2 * BURST, 5 * BURST + 7]
-
-
 @pytest.fixture(scope="module")
 def paths():
     """Every state of a plain loop, one step after the other, and what the fold knows before each."""
@@ -69,7 +72,7 @@ def paths():
         for name, dynamics in RUNS.items():
             state, folded = jnp.zeros((2, 2)), FOLD.init(SYSTEM, None)
             path = paths[name] = [(state, folded)]
-            for t in range(LENGTHS[-1]):
+            for t in range(STEPS):
                 state, folded = step(dynamics, jnp.asarray(t), state, folded)
                 path.append((state, folded))
         return jax.device_get(paths)
@@ -85,7 +88,7 @@ def test_bursts_are_the_steps_of_a_plain_loop(name, length, paths):
 
 @pytest.mark.usefixtures("x64")
 def test_the_runs_tested_have_events_and_none():
-    loud, calm = (run(each, [LENGTHS[-1]], FOLD) for each in RUNS.values())
+    loud, calm = (run(each, [STEPS], FOLD) for each in RUNS.values())
     assert loud.folded.num_spikes > 2
     assert loud.folded.last_rise > 10
     assert (calm.folded.num_spikes, calm.folded.last_rise) == (0, -1)
@@ -95,34 +98,33 @@ def test_the_runs_tested_have_events_and_none():
 @pytest.mark.parametrize("piece", [1, 3, BURST - 1, BURST, BURST + 1])
 @pytest.mark.parametrize("dynamics", RUNS.values(), ids=RUNS)
 def test_pieces_end_where_one_go_ends(dynamics, piece):
-    last = LENGTHS[-1]
-    pieces = run(dynamics, [*range(piece, last, piece), last], FOLD)
-    assert_same(pieces, run(dynamics, [last], FOLD))
+    pieces = run(dynamics, [*range(piece, STEPS, piece), STEPS], FOLD)
+    assert_same(pieces, run(dynamics, [STEPS], FOLD))
 
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("dynamics", RUNS.values(), ids=RUNS)
 def test_bursts_taken_in_at_once_equal_bursts_repeated(dynamics):
     attentive = Attentive(FOLD.spike_factor)
-    quick, slow = (run(dynamics, [LENGTHS[-1]], fold) for fold in (FOLD, attentive))
+    quick, slow = (run(dynamics, [STEPS], fold) for fold in (FOLD, attentive))
     assert_same(quick, slow)
 
 
 @pytest.mark.usefixtures("x64")
 def test_a_run_without_a_fold_is_the_same_run():
-    bare = run(RUNS["oscillating"], [LENGTHS[-1]], None)
-    np.testing.assert_array_equal(bare.inner, run(RUNS["oscillating"], [LENGTHS[-1]], FOLD).inner)
+    bare = run(RUNS["oscillating"], [STEPS], None)
+    np.testing.assert_array_equal(bare.inner, run(RUNS["oscillating"], [STEPS], FOLD).inner)
     assert bare.folded is None
 
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("bad", [0, BURST - 2, BURST - 1, BURST, BURST + 5])
 def test_a_run_ends_at_the_last_finite_state(bad):
-    rates = np.zeros(LENGTHS[-1])
+    rates = np.zeros(STEPS)
     rates[bad] = 1e308  # times a gradient that is longer than 2
     problem = engram.Problem(10 * np.eye(2), np.eye(2), [0.5, 0.5], [0, 1])
-    dynamics = D.GradientDescent(rates, LENGTHS[-1])
-    carry = advance(dynamics, begin(dynamics, None), np.asarray(LENGTHS[-1]), None, problem)
+    dynamics = D.GradientDescent(rates, STEPS)
+    carry = advance(dynamics, begin(dynamics, None), np.asarray(STEPS), None, problem)
     assert D.Status(int(carry.status)) == D.Status.NOT_FINITE
     assert carry.index == bad
     assert np.isfinite(carry.inner).all()

@@ -61,6 +61,13 @@ def test_residuals_are_those_measured(name):
 
 
 @pytest.mark.usefixtures("x64")
+def test_a_start_that_is_spent_early_is_followed_by_others():
+    A, start = np.diag(np.arange(SIZE, 0.0, -1)), np.zeros(SIZE)
+    start[:2] = 1  # within two eigenvectors, and four are asked for
+    assert eigenpairs(A, start, NUM).value == pytest.approx(np.arange(SIZE, SIZE - NUM, -1))
+
+
+@pytest.mark.usefixtures("x64")
 def test_a_loose_tolerance_stops_early_and_shows_it():
     A = symmetric(np.linspace(0, 1, 200))
     start = np.random.default_rng(1).standard_normal(200)
