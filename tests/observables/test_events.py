@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -178,7 +179,7 @@ def test_a_quiet_stretch_is_taken_in_at_once_as_step_by_step():
             watched = events.watch(start, np.asarray(3))
             assert watched.quiet
             assert watched.perfect == (error == 0)
-            watched = eqx.tree_at(lambda watched: watched.loss, watched, slow.previous)
+            watched = eqx.tree_at(lambda watched: watched.loss, watched, jnp.asarray(0.4))
             quick = events.skip(start, watched, np.asarray(5))
             for ours, theirs in zip(jax.tree.leaves(quick), jax.tree.leaves(slow), strict=True):
                 np.testing.assert_array_equal(ours, theirs)

@@ -37,15 +37,15 @@ class Found(eqx.Module):
     ]  # right or not; times forgotten; first, last forgotten; last re-learnt
 
     @property
-    def last_rise(self) -> Int[Array, ""]:
+    def last_rise(self) -> Any:
         return self.steps[0]
 
     @property
-    def last_imperfect(self) -> Int[Array, ""]:
+    def last_imperfect(self) -> Any:
         return self.steps[2]
 
     @property
-    def num_spikes(self) -> Int[Array, ""]:
+    def num_spikes(self) -> Any:
         return self.spiking[1]
 
 
