@@ -9,7 +9,7 @@ import time
 import numpy as np
 import xarray as xr
 
-SIZES = ["--dim", "8", "--sequences", "8", "--length", "40", "--dtype", "float64", "--devices", "1"]
+SIZES = ["--dim", "8", "--sequences", "8", "--length", "24", "--dtype", "float64", "--devices", "1"]
 
 
 def command(out, *options):
@@ -21,7 +21,7 @@ def log_of(folder):
 
 
 def test_killed_with_no_warning_it_ends_with_the_same_numbers(tmp_path, surroundings):
-    options = ["--matrices", "wk2", "-r", "5", "--steps", "1000"]
+    options = ["--matrices", "wk2", "-r", "5", "--steps", "400"]
     # Checkpoints every moment, so that the kill falls between, or into, any of them.
     cut, hurry = tmp_path / "cut", ["--checkpoint-seconds", "0.05"]
     pipes = {"stderr": subprocess.PIPE, "text": True, "env": surroundings}
@@ -34,12 +34,12 @@ def test_killed_with_no_warning_it_ends_with_the_same_numbers(tmp_path, surround
     run.send_signal(signal.SIGKILL)
     run.communicate()
     reached = max(int(path.stem[-8:]) for path in cut.glob("checkpoint-*.npz"))
-    assert reached < 1000
+    assert reached < 400
     for folder in (cut, tmp_path / "whole"):
         done = subprocess.run(command(folder, *options), **pipes, timeout=300)
         assert done.returncode == 0, done.stderr
     first, second = log_of(cut), log_of(tmp_path / "whole")
-    assert second.sizes["step"] == 1001
+    assert second.sizes["step"] == 401
     for name in second.data_vars:
         np.testing.assert_array_equal(first[name], second[name])
 
@@ -51,7 +51,7 @@ def free_port():
 
 
 def test_two_processes_make_the_gradient_of_one(tmp_path, surroundings):
-    options = ["-r", "5", "--steps", "3"]
+    options = ["--matrices", "wk2", "-r", "5", "--steps", "3"]
     place = ["--coordinator", f"127.0.0.1:{free_port()}", "--processes", "2", "--process"]
     pair = [
         subprocess.Popen(
