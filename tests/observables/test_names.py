@@ -149,3 +149,14 @@ def test_rank_and_alignment_where_they_are_known():
             # Singular values that are zero come out as rounding, whose entropy is 1e-15 log 1e15.
             assert seen["effective_rank"] == pytest.approx(rank, rel=1e-13)
         assert seen["alignment"] == pytest.approx(cosine, abs=1e-15)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("kind", [MemorySystem, ParticleSystem, MarginSystem])
+def test_ties_are_recalled_as_the_first_class_in_every_space(kind):
+    zero, system = np.zeros((2, 2)), kind(TWO)
+    state = zero if kind is MemorySystem else system.start(zero)
+    view = View(system, state, zero, None, np.asarray(THRESHOLD), None)
+    expected = TWO.probs[TWO.labels != 0].sum()
+    assert 0 < expected < 1
+    assert observe(view, ["error"])["error"] == pytest.approx(expected)
