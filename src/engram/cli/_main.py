@@ -47,8 +47,8 @@ def reproduce(
     scale: Annotated[
         str,
         typer.Option(
-            help="tiny, quick, medium or paper: Figure 7 takes seconds, minutes, an hour, days; at "
-            "paper the other figures have finer grids and more draws."
+            help="tiny, quick, medium or paper: Figure 7 in seconds, minutes, hours or a day; at paper "
+            "the other figures have finer grids and more draws."
         ),
     ] = "quick",
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out"),
