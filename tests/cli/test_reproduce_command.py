@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from engram import audits, figures
+from engram import audits, figures, report
 from engram._checks import InputError
 from engram.cli import _reproduce
 from engram.figures import fig1_level_lines as fig1
@@ -40,13 +40,29 @@ def test_out_of_tolerance_is_exit_1_and_said(tmp_path, monkeypatch, capsys):
     assert "These checks failed" in (tmp_path / "report.html").read_text()
 
 
+class AuditHere:
+    """In this process, of one claim, and done when first asked."""
+
+    def __init__(self, claim):
+        self.claims, self.total = [report.checked(*audits.audit([claim]))], 1
+
+    def is_done(self, patience=0.0):
+        return True
+
+    def end(self):
+        pass
+
+
 def test_a_changed_verdict_is_exit_1(tmp_path, monkeypatch, capsys):
-    claim = dataclasses.replace(audits.select(["C01"])[0], verdict="FALSE-AS-PRINTED")
-    monkeypatch.setattr(audits, "select", lambda: [claim])
+    claim = audits.Claim("X", "", "x", "x", "HOLDS", None)
+    monkeypatch.setattr(_reproduce, "_Audit", lambda: AuditHere(claim))
     with pytest.raises(SystemExit) as end:
         _reproduce.reproduce(["claims"], "quick", tmp_path)
     assert end.value.code == 1
-    assert "on record FALSE-AS-PRINTED" in capsys.readouterr().err
+    assert (
+        "the check failed: X: the verdict is NOT-TESTABLE, on record HOLDS"
+        in capsys.readouterr().err
+    )
     assert left(tmp_path) == ["claims.json", "report.html"]
 
 
@@ -69,19 +85,16 @@ def test_interrupted_it_keeps_what_is_done_and_says_what_is_not(tmp_path, monkey
 
 
 def test_claims_are_shown_while_a_figure_is_still_computed(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        audits, "select", lambda: [audits.Claim("X", "", "x", "x", "NOT-TESTABLE", None)]
-    )
-    compute = fig1.compute
+    claim = audits.Claim("X", "", "x", "x", "NOT-TESTABLE", None)
+    monkeypatch.setattr(_reproduce, "_Audit", lambda: AuditHere(claim))
+    compute, pages = fig1.compute, []
 
-    def slow(settings, tell):
-        while not (tmp_path / "claims.json").exists():
-            tell(0, 1)
+    def looked_at(settings, tell):
+        tell(0, 1)
         pages.append((tmp_path / "report.html").read_text())
         return compute(settings, tell)
 
-    pages = []
-    monkeypatch.setattr(fig1, "compute", slow)
+    monkeypatch.setattr(fig1, "compute", looked_at)
     _reproduce.reproduce(["fig1", "claims"], "quick", tmp_path)
     assert "Still being computed" in pages[0]
     assert 'id="claims"' in pages[0]
@@ -91,14 +104,20 @@ def test_claims_are_shown_while_a_figure_is_still_computed(tmp_path, monkeypatch
     assert "Still being computed" not in (tmp_path / "report.html").read_text()
 
 
-def test_an_audit_that_breaks_down_is_not_passed_over(tmp_path, monkeypatch):
-    def broken(seed):
-        raise ZeroDivisionError
+def test_claims_are_checked_in_a_process_of_their_own():
+    audit = _reproduce._Audit(["C04", "C11"])
+    while not audit.is_done(0.2):
+        pass
+    assert [claim.id for claim in audit.claims] == ["C04", "C11"]
+    assert [claim.changes for claim in audit.claims] == [[], []]
 
-    claim = dataclasses.replace(audits.select(["C01"])[0], printed=broken)
-    monkeypatch.setattr(audits, "select", lambda: [claim])
-    with pytest.raises(ZeroDivisionError):
-        _reproduce.reproduce(["claims"], "quick", tmp_path)
+
+def test_an_audit_that_ends_early_is_not_passed_over():
+    audit = _reproduce._Audit(["C56"])
+    audit.end()
+    with pytest.raises(RuntimeError, match="ended before its time"):
+        while not audit.is_done(0.2):
+            pass
 
 
 def test_something_is_said_before_the_libraries_are_loaded(tmp_path):

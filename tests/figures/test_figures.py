@@ -23,8 +23,9 @@ SMALL = {
     "fig5": {"num": 100},
     "fig6": {"draws": 6},
     "fig7": {
-        "dims": (8,), "alone_dim": 8, "alone_steps": 3, "steps": 3, "sequences": 8, "length": 40,
-        "adam_sequences": 16, "adam_steps": 2, "adam_batch": 4, "shown": 24,
+        "dims": (8,), "alone_dim": 8, "alone_steps": 3, "alone_sequences": 8, "alone_length": 20,
+        "steps": 3, "sequences": 8, "length": 20,
+        "adam_sequences": 16, "adam_steps": 2, "adam_batch": 4, "shown": 16,
     },
 }  # fmt: skip
 

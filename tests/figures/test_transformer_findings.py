@@ -11,9 +11,10 @@ def test_spikes_and_ways_back():
     assert _training.num_spikes([4, 3, 2, 1]) == 0
     assert _training.num_spikes([4, 2, 2.1, 5, 4, 1, 1.2, np.nan]) == 2
     up, down = np.array([[0.0], [1.0], [3.0]]), np.array([[3.0], [1.0], [0.0]])
-    assert _training.backwards(up) == 0
-    assert _training.backwards(down) == 1
-    assert _training.backwards(np.array([[0.0], [2.0], [1.0]])) == pytest.approx(1 / 3)
+    assert _training.taken_back(up) == _training.taken_back(down) == 0  # neither oscillates
+    assert _training.taken_back(np.hstack([up, down])) == 0
+    assert _training.taken_back(np.array([[0.0], [2.0], [1.0]])) == pytest.approx(2 / 3)
+    assert _training.taken_back(np.array([[0.0], [2.0], [0.0], [np.nan]])) == 1
 
 
 def test_growing_together_takes_growth_and_likeness():

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from engram import audits, figures
-from engram.report import Run, render, write_report
+from engram.report import Run, checked, render, write_report
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
@@ -38,7 +38,8 @@ class Checker(HTMLParser):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     made = figures.write_figure("fig1", tmp_path_factory.mktemp("out"))
-    return Run([made], audits.audit(["C01", "C08"]), "engram reproduce", "quick", 12.0)
+    claims = [checked(finding) for finding in audits.audit(["C01", "C08"])]
+    return Run([made], claims, "engram reproduce", "quick", 12.0)
 
 
 def test_the_page_is_whole_and_asks_for_nothing(run):
@@ -77,7 +78,7 @@ def test_what_is_out_of_tolerance_is_said(run):
 
 
 def test_what_is_still_being_computed_is_named(run):
-    half = dataclasses.replace(run, findings=None, pending=["fig6", "fig7", "claims"])
+    half = dataclasses.replace(run, claims=None, pending=["fig6", "fig7", "claims"])
     page = render(half)
     assert "Still being computed" in page
     assert "Figure 6, Figure 7 and the claims" in page

@@ -45,14 +45,19 @@ def reproduce(
         typer.Argument(metavar="[FIGURE]...", help="fig1 to fig7, claims; default all."),
     ] = None,
     scale: Annotated[
-        str, typer.Option(help="quick, or paper for the finest grids and most draws.")
+        str,
+        typer.Option(
+            help="tiny, quick, medium or paper: Figure 7 in seconds, minutes, hours or a day; at paper "
+            "the other figures have finer grids and more draws."
+        ),
     ] = "quick",
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out"),
 ) -> None:
     """Redo the paper: its figures and claims, beside the reference values, and one page that shows them.
 
-    Writes each figure as .png, .pdf and .nc (everything drawn, as data), and report.html. Exit code 1
-    if a value is out of tolerance or a verdict has changed.
+    Writes each figure as .png, .pdf and .nc (everything drawn, as data), the claims as claims.json, and
+    report.html again after each of them. Exit code 1 if a value is out of tolerance or a verdict has
+    changed.
     """
     from engram.cli import _reproduce
 

@@ -1,11 +1,14 @@
 """`engram reproduce`: figures and claims into a folder, and one page that fills as they are made."""
 
+import contextlib
 import dataclasses
 import json
+import multiprocessing
+import signal
 import sys
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -18,7 +21,7 @@ from engram._paper import FIGURES, SCALES
 
 _KNOWN = (*FIGURES, "claims")
 # At the scale "quick", on two cores; the claims are checked beside the figures.
-_SECONDS = dict(zip(_KNOWN, (5, 5, 8, 20, 15, 25, 200, 120), strict=True))
+_SECONDS: dict[str, float] = dict(zip(_KNOWN, (5, 5, 8, 20, 15, 25, 200, 120), strict=True))
 
 
 def reproduce(names: list[str], scale: str, out: Path) -> None:
@@ -48,16 +51,18 @@ def _check(names: list[str], scale: str) -> None:
 
 
 def _announce(wanted: list[str], scale: str, out: Path) -> None:
+    what = f"making {', '.join(wanted)} in {out}"
+    lasts = "this takes long" if scale in ("medium", "paper") else _duration(wanted, scale)
+    _say(f"{what}: {lasts}; {out}/report.html fills as they are done")
+
+
+def _duration(wanted: list[str], scale: str) -> str:
     figures = sum(_SECONDS[name] for name in wanted if name != "claims")
-    is_long = scale in ("medium", "paper") and "fig7" in wanted
-    seconds = figures + _SECONDS["claims"] / 2 if "claims" in wanted and figures else None
-    seconds = seconds or figures or _SECONDS["claims"]
-    lasts = f"about {seconds / 60:.0f} minutes" if seconds > 90 else "about a minute or less"
-    _say(
-        f"making {', '.join(wanted)} in {out}: "
-        + ("long, fig7 says how long" if is_long else f"{lasts} on two cores")
-        + f"; {out}/report.html fills as they are done"
-    )
+    if scale == "tiny" and "fig7" in wanted:
+        figures -= 9 * _SECONDS["fig7"] / 10
+    audit = _SECONDS["claims"] if "claims" in wanted else 0
+    minutes = max(round(max(figures + audit / 2, audit) / 60), 1)  # the audit runs beside them
+    return f"about {minutes} minute{'s' * (minutes > 1)} on two cores"
 
 
 def _say(line: str) -> None:
@@ -72,49 +77,53 @@ def _typed(names: list[str], scale: str, out: Path) -> str:
     return " ".join(parts)
 
 
+def _check_claims(names: list[str] | None, answers: Connection) -> None:
+    """In a process of its own: send each claim as it is checked."""
+    from engram.audits import audit, select
+    from engram.report import checked
+
+    for claim in select(names):
+        (finding,) = audit([claim])
+        answers.send(checked(finding))
+
+
 class _Audit:
-    """The claims, checked in a thread: what is compiled leaves Python's lock to the figures."""
+    """The claims, checked in a process beside the figures: both are at work in Python half of the time."""
 
-    def __init__(self) -> None:
-        from engram.audits import audit, select
+    def __init__(self, names: list[str] | None = None) -> None:
+        from engram.audits import select
 
-        self._examine = audit
-        self.claims, self.findings = select(), []
-        self._is_cancelled = threading.Event()
-        self._work: Future[float] = ThreadPoolExecutor(1).submit(self._check)
+        self.claims: list[Any] = []
+        self.total = len(select(names))
+        spawn = multiprocessing.get_context("spawn")
+        self._answers, theirs = spawn.Pipe(duplex=False)
+        self._process = spawn.Process(target=_check_claims, args=(names, theirs), daemon=True)
+        # Inherited by the process: Ctrl-C is for this one to hear, which then ends that one.
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self._process.start()
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        theirs.close()
+        # A pipe holds less than a picture: it is emptied at once, so that the process need not wait.
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
-    def _check(self) -> float:
-        began = time.perf_counter()
-        for claim in self.claims:
-            if self._is_cancelled.is_set():
-                break
-            self.findings += self._examine([claim])
-        return time.perf_counter() - began
+    def _read(self) -> None:
+        with contextlib.suppress(EOFError):
+            while True:
+                self.claims.append(self._answers.recv())
 
     def is_done(self, patience: float = 0.0) -> bool:
-        """Whether all are checked, after so many seconds at most; what went wrong is raised here."""
-        try:
-            self._work.result(patience)
-        except TimeoutError:
-            return False
-        return True
+        """Whether all are checked, after waiting so many seconds."""
+        self._reader.join(patience)
+        if not self._reader.is_alive() and len(self.claims) < self.total:
+            raise RuntimeError("the audit has ended before its time")
+        return len(self.claims) == self.total
 
-    def cancel(self) -> None:
-        """Check no further claim; nobody waits for the one at work."""
-        self._is_cancelled.set()
-
-    def write(self, path: Path) -> None:
-        from engram._files import written_whole
-
-        rows = [finding.as_dict() for finding in self.findings]
-        with written_whole(path) as partial:
-            text = json.dumps(rows, indent=2, ensure_ascii=False)
-            partial.write_text(text + "\n", encoding="utf-8")
-        changed = sum(bool(finding.changes) for finding in self.findings)
-        _say(
-            f"[bold]claims[/bold]  {len(rows)} checked, {changed or 'no'} verdict{'s' * (changed != 1)} "
-            f"changed  {self._work.result():.0f} s"
-        )
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.join()
 
 
 class _Work:
@@ -143,7 +152,7 @@ class _Work:
             self._write(pending=(), missing=self.run.pending)
         finally:
             if self.audit is not None:
-                self.audit.cancel()
+                self.audit.end()
         _say(f"report: {self.page}")
         for fault in self.run.faults:
             print(f"the check failed: {fault}", file=sys.stderr)
@@ -190,9 +199,21 @@ class _Work:
         return figure
 
     def _look_at_audit(self) -> None:
-        if self.audit is not None and self.run.findings is None and self.audit.is_done():
-            self.audit.write(self.out / "claims.json")
-            self._write("claims", findings=self.audit.findings)
+        if self.audit is None or self.run.claims is not None or not self.audit.is_done():
+            return
+        from engram._files import written_whole
+
+        claims = self.audit.claims
+        records = [claim.record for claim in claims]
+        with written_whole(self.out / "claims.json") as partial:
+            text = json.dumps(records, indent=2, ensure_ascii=False)
+            partial.write_text(text + "\n", encoding="utf-8")
+        changed = sum(bool(claim.changes) for claim in claims)
+        _say(
+            f"[bold]claims[/bold]  {len(claims)} checked, {changed or 'no'} verdict{'s' * (changed != 1)} "
+            f"changed  {sum(claim.seconds for claim in claims):.0f} s"
+        )
+        self._write("claims", claims=claims)
 
     def _wait_for_audit(self) -> None:
         from engram._progress import progress_bar
@@ -201,7 +222,7 @@ class _Work:
             return
         with progress_bar("audit", "claims") as tell:
             while not self.audit.is_done(0.2):
-                tell(len(self.audit.findings), len(self.audit.claims))
+                tell(len(self.audit.claims), self.audit.total)
         self._look_at_audit()
 
 

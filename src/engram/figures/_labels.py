@@ -90,7 +90,7 @@ def labelled(data: Any, figure: str, title: str, label: str, settings: Any) -> x
     """Say what each variable is; what is not in the table above is an error, not an unnamed number."""
     data = data.copy()
     for name in (*data.data_vars, *data.coords):
-        stem = re.sub("^((drawn|sgd|plane|alone|imbalanced|adam)_)+|_over_.*", "", str(name))
+        stem = re.sub("^((drawn|sgd|plane|alone|same|imbalanced|adam)_)+|_over_.*", "", str(name))
         if stem in _DIMS:
             continue
         stem, _, when = re.fullmatch("(.*?)(_(before|after))?", stem).groups()  # pyright: ignore

@@ -25,11 +25,11 @@ def num_spikes(loss: Any) -> int:
     return int((above[1:] & ~above[:-1]).sum())
 
 
-def backwards(margins: Any) -> float:
-    """How much margins go to and fro: of all their movement, the share that goes down."""
+def taken_back(margins: Any) -> float:
+    """How much margins go to and fro: of all their movement, the share that other movement undoes."""
     moves = np.diff(np.asarray(margins, float), axis=0)
     moves = moves[np.isfinite(moves).all(axis=1)]
-    return float(-moves[moves < 0].sum() / max(np.abs(moves).sum(), 1e-300))
+    return float(1 - np.abs(moves.sum(axis=0)).sum() / max(np.abs(moves).sum(), 1e-300))
 
 
 def draw_losses(axes: Axes, steps: Any, losses: dict[float, Any]) -> None:

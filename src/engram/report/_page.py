@@ -21,12 +21,35 @@ from engram.report._machine import machine, versions
 
 
 @dataclasses.dataclass(frozen=True)
+class Checked:
+    """A claim that was checked, as the page shows it: words, numbers and a picture, all of them plain.
+
+    Args:
+        record: What `claims.json` says of it.
+        picture: A PNG in base64, if there is something to draw.
+    """
+
+    id: str
+    where: str
+    title: str
+    verdict: str
+    holds: bool
+    slack: float | None
+    is_certified: bool
+    changes: list[str]
+    words: list[tuple[str, str]]
+    picture: str | None
+    seconds: float
+    record: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
 class Run:
     """One run of `engram reproduce`.
 
     Args:
         made: The figures, in order.
-        findings: The audited claims. None if they were not asked for, or are pending.
+        claims: The claims, checked. None if they were not asked for, or are pending.
         command: What was typed.
         scale: "tiny", "quick", "medium" or "paper".
         seconds: How long everything took so far.
@@ -35,7 +58,7 @@ class Run:
     """
 
     made: Sequence[Made]
-    findings: Sequence[Finding] | None
+    claims: Sequence[Checked] | None
     command: str
     scale: str
     seconds: float
@@ -51,8 +74,8 @@ class Run:
             for row in made.comparisons
             if not row.is_ok
         ]
-        changed = [finding for finding in self.findings or () if finding.changes]
-        return rows + [f"{found.claim.id}: {'; '.join(found.changes)}" for found in changed]
+        changed = [claim for claim in self.claims or () if claim.changes]
+        return rows + [f"{claim.id}: {'; '.join(claim.changes)}" for claim in changed]
 
 
 def _fault(row: Comparison) -> str:
@@ -81,7 +104,7 @@ def render(run: Run) -> str:
     )
     environment.filters |= {"number": _number, "small": _small, "value": _value}
     rows = [row for made in run.made for row in made.comparisons]
-    claims = [_claim(finding) for finding in run.findings or ()]
+    claims = run.claims or ()
     return environment.get_template("page.html").render(
         run=run,
         version=engram.__version__,
@@ -93,9 +116,9 @@ def render(run: Run) -> str:
         claims=claims,
         pending=_listed(run.pending),
         missing=_listed(run.missing),
-        counts=Counter(finding.verdict for finding in run.findings or ()),
-        changed=sum(bool(finding.changes) for finding in run.findings or ()),
-        certified=sum(finding.is_certified for finding in run.findings or ()),
+        counts=Counter(claim.verdict for claim in claims),
+        changed=sum(bool(claim.changes) for claim in claims),
+        certified=sum(claim.is_certified for claim in claims),
         machine=machine(),
         versions=versions(),
     )
@@ -121,21 +144,23 @@ def _figure(made: Made) -> dict[str, Any]:
     }
 
 
-def _claim(finding: Finding) -> dict[str, Any]:
-    claim = finding.claim
-    return {
-        "id": claim.id,
-        "where": claim.place or where(claim.label),
-        "title": claim.title,
-        "verdict": finding.verdict,
-        "holds": finding.printed is None or finding.printed.holds,
-        "slack": None if finding.printed is None else finding.printed.worst,
-        "is_certified": finding.is_certified,
-        "changes": finding.changes,
-        "words": in_words(finding),
-        "picture": _picture(finding),
-        "seconds": finding.seconds,
-    }
+def checked(finding: Finding) -> Checked:
+    """What the page shows of a finding; unlike a finding, it can go from one process to another."""
+    claim, printed = finding.claim, finding.printed
+    return Checked(
+        id=claim.id,
+        where=claim.place or where(claim.label),
+        title=claim.title,
+        verdict=finding.verdict,
+        holds=printed is None or printed.holds,
+        slack=None if printed is None else printed.worst,
+        is_certified=finding.is_certified,
+        changes=finding.changes,
+        words=list(in_words(finding)),
+        picture=_picture(finding),
+        seconds=finding.seconds,
+        record=finding.as_dict(),
+    )
 
 
 def _picture(finding: Finding) -> str | None:
