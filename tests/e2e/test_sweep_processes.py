@@ -18,7 +18,7 @@ SPEC = """
 family = "two"
 [dynamics]
 kind = "gd"
-steps = 6000
+steps = 4000
 [axes]
 p1 = [0.6, 0.7, 0.8, 0.9]
 correlation = { linspace = [0.5, 0.999, 8] }
@@ -28,6 +28,14 @@ observables = ["first_perfect", "final_loss"]
 chunk = 128
 """
 UNITS = 32
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The sweep in one go."""
+    path = tmp_path_factory.mktemp("whole") / "spec.toml"
+    path.write_text(SPEC)
+    return engram.sweep(path)
 
 
 @pytest.fixture
@@ -62,8 +70,7 @@ def num_done(path):
 
 
 @pytest.mark.slow
-def test_killed_three_times_it_ends_with_the_same_bits(spec, tmp_path, surroundings):
-    whole = engram.sweep(spec)
+def test_killed_three_times_it_ends_with_the_same_bits(spec, whole, tmp_path, surroundings):
     out, killed = tmp_path / "s.zarr", 0
     for target in (3, 9, 17):
         process = subprocess.Popen(
@@ -93,9 +100,8 @@ def test_killed_three_times_it_ends_with_the_same_bits(spec, tmp_path, surroundi
 
 
 @pytest.mark.slow
-def test_one_of_two_workers_is_killed_and_the_run_goes_on(spec, tmp_path, surroundings):
+def test_one_of_two_workers_is_killed_and_the_run_goes_on(spec, whole, tmp_path, surroundings):
     pytest.importorskip("distributed")
-    whole = engram.sweep(spec)
     out = tmp_path / "s.zarr"
     pipes = {
         "stdout": subprocess.PIPE,

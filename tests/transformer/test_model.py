@@ -2,6 +2,7 @@
 
 import itertools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,7 +64,7 @@ def test_a_law_weighs_sequences(small):
         passes = tf.Passes(model, sequences, tiny.ALL)
         found = passes.measure({name: model[name] for name in tiny.ALL}, law)
         system = tf.TransformerSystem(model, sequences, tiny.ALL)
-        pure = system.measure(system.start(), jnp.asarray(law))
+        pure = eqx.filter_jit(system.measure)(system.start(), jnp.asarray(law))
     mean = sequences.in_loss.sum() / 12
     loss, named, grads = 0.0, 0.0, dict.fromkeys(tiny.ALL, 0.0)
     for row in (2, 7):
