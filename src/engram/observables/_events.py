@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
 from engram._precision import in_input_precision, nan_is_a_result
-from engram._types import Array, Scalar
+from engram._types import Array
 from engram.dynamics import AbstractFold
 from engram.memory import MemorySystem, error_rate, margins
 from engram.particles import MarginSystem, ParticleSystem
@@ -151,7 +151,7 @@ class Events(AbstractFold):
 
 
 @in_input_precision
-def measure(system: AbstractSystem, state: PyTree) -> tuple[Scalar, Scalar, Array]:
+def measure(system: AbstractSystem, state: PyTree) -> tuple[Any, Any, Array]:
     """Loss, 0-1 loss and margins of a state, whatever its space."""
     if isinstance(system, ParticleSystem):
         problem, w = system.problem, state.scores
