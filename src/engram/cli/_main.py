@@ -47,8 +47,8 @@ def reproduce(
     scale: Annotated[
         str,
         typer.Option(
-            help="tiny, quick, medium or paper: Figure 7 in seconds, minutes, hours or a day; at paper "
-            "the other figures have finer grids and more draws."
+            help="quick, medium or paper: Figure 7 in minutes, hours or a day; at paper the other figures "
+            "have finer grids and more draws. With tiny, Figure 7 has few sequences, too few for its findings."
         ),
     ] = "quick",
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out"),

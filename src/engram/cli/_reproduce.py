@@ -52,14 +52,12 @@ def _check(names: list[str], scale: str) -> None:
 
 def _announce(wanted: list[str], scale: str, out: Path) -> None:
     what = f"making {', '.join(wanted)} in {out}"
-    lasts = "this takes long" if scale in ("medium", "paper") else _duration(wanted, scale)
+    lasts = "this takes long" if scale in ("medium", "paper") else _duration(wanted)
     _say(f"{what}: {lasts}; {out}/report.html fills as they are done")
 
 
-def _duration(wanted: list[str], scale: str) -> str:
+def _duration(wanted: list[str]) -> str:
     figures = sum(_SECONDS[name] for name in wanted if name != "claims")
-    if scale == "tiny" and "fig7" in wanted:
-        figures -= 9 * _SECONDS["fig7"] / 10
     audit = _SECONDS["claims"] if "claims" in wanted else 0
     minutes = max(round(max(figures + audit / 2, audit) / 60), 1)  # the audit runs beside them
     return f"about {minutes} minute{'s' * (minutes > 1)} on two cores"

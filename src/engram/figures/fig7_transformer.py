@@ -74,9 +74,7 @@ class Settings:
 
 
 SCALES = {
-    "tiny": Settings(
-        alone_sequences=64, alone_length=64, steps=10, sequences=64, adam_steps=30, adam_sequences=256
-    ),
+    "tiny": Settings(alone_sequences=256, steps=100, sequences=256, length=256, adam_steps=500),
     "quick": Settings(),
     "medium": Settings(steps=500, sequences=1024, length=256, adam_steps=500),
     "paper": Settings(

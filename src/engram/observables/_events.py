@@ -113,8 +113,8 @@ class Events(AbstractFold):
             lambda f: (f.losses, f.steps),
             folded,
             (
-                folded.losses.at[:2].set(jnp.stack([lowest, watched.loss])),
-                folded.steps.at[2].set(last),
+                jnp.asarray(folded.losses).at[:2].set(jnp.stack([lowest, watched.loss])),
+                jnp.asarray(folded.steps).at[2].set(last),
             ),
         )
 
