@@ -93,7 +93,7 @@ TABLE = {
     special: {
         "largest_eigenpairs": (lambda v: jnp.asarray(W + W.T) @ v, np.ones(3)),
         "log_omega": (single([1.0, 2.0]),),
-        "normals": (0, (2, 3)),
+        "normals": (0, (2, 3), np.float32),
         "logsumexp": (single([1.0, 2.0]),),
         "sigmoid": (single([1.0, 2.0]),),
         "softmax": (single([1.0, 2.0]),),
