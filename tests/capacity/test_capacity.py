@@ -7,7 +7,7 @@ import pytest
 
 import engram
 import references
-from engram import capacity, memory
+from engram import capacity, memory, planes
 from engram._checks import InputError
 from engram.capacity import _constraints, _least_error
 
@@ -90,6 +90,30 @@ def test_the_sweep_of_angles_agrees_with_branch_and_bound():
         problem = draw(rng, int(rng.integers(1, 10)), 2, 2)
         other = _least_error._branch(problem, _constraints.constraints(problem), 5000)
         assert capacity.min_error(problem).error == pytest.approx(other.error, abs=1e-12)
+
+
+def test_of_the_best_sectors_the_widest_is_chosen():
+    rng = np.random.default_rng(4)
+    ties = 0
+    for _ in range(20):
+        inputs, targets = rng.normal(size=(5, 2)), rng.integers(0, 2, 5)
+        problem = engram.Problem(inputs, np.eye(2), np.full(5, 0.2), targets)
+        sectors = planes.error_regions(problem)
+        widths = (sectors.end - sectors.begin).values
+        best = np.flatnonzero(sectors.error.values < sectors.error.values.min() + 1e-9)
+        ties += len(best) > 1
+        chosen = best[widths[best].argmax()]
+        middle = (sectors.begin + sectors.end).values[chosen] / 2
+        gamma = np.array([1.0, -1.0]) @ capacity.min_error(problem).weights
+        assert gamma @ [np.cos(middle), np.sin(middle)] == pytest.approx(np.linalg.norm(gamma))
+    assert ties > 3
+
+
+def test_a_margin_of_zero_is_forgotten():
+    # The same token twice, with both classes, equally often: the loss is least at W = 0.
+    told = capacity.calibration(engram.two_tokens(1.0, 0.5))
+    assert told.forgotten.tolist() == [0, 1]
+    assert (told.error, told.least.error) == (1, 0.5)
 
 
 def test_opposite_tokens_lose_one_whatever_the_rounding():

@@ -174,6 +174,7 @@ def test_stopping_early():
     assert run.attrs["status"] == "stopped"
     assert run.attrs["stopped_at"] == 2
     assert run.sizes["step"] == 3
+    assert float(run.perfect_from) == 2, "the last step counts"
     run = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop={"loss": 0.1})
     assert run.loss.values[-1] <= 0.1 < run.loss.values[:-1].min()
     with pytest.raises(ValueError, match=r"`stop` must be 'perfect' or a bound"):
