@@ -39,11 +39,12 @@ reproduce: $(VENV)/.has-base
 test: $(VENV)/.has-test
 	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist worksteal $(ARGS)
 
-# Without checks of types, which `make test` has made. The last run compiles as on a user's machine.
-SETTINGS = $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist worksteal -o addopts=--strict-markers -m settings -q \
+# The first run also checks the types and shapes of every call, which costs a tenth of the time: its table of
+# public functions has them all. The last compiles as on a user's machine.
+SETTINGS = $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist worksteal -m settings -q \
   $(ARGS) $(shell grep -rl --include='test_*.py' mark.settings tests)
 test-settings: $(VENV)/.has-test
-	JAX_ENABLE_X64=1 $(SETTINGS)
+	JAX_ENABLE_X64=1 $(SETTINGS) --jaxtyping-packages=engram,beartype.beartype
 	JAX_DEBUG_NANS=1 JAX_DEBUG_INFS=1 $(SETTINGS)
 	env -u JAX_PLATFORMS ENGRAM_TEST_PLAIN=1 $(SETTINGS)
 

@@ -25,15 +25,16 @@ _MOST_MAPS = 45_000  # of the 65,530 memory maps that Linux lets a process have
 def pytest_configure(config: pytest.Config) -> None:
     """Compile less: most of the time that the tests take. `ENGRAM_TEST_PLAIN=1` compiles as for a user.
 
-    XLA's older emitters compile a third faster, to the same bits. The workers of one run share what they
-    compile, in a folder that goes with the run. The limit on its size is never met: it makes JAX take a
-    lock around each entry, without which a worker may read one that another has half written, and warn.
+    XLA's older emitters compile a third faster, and a program in one piece a sixth, to the same bits or the
+    next (`tools/same_bits.py`). The workers of one run share what they compile, in a folder that goes with
+    the run. The limit on its size is never met: it makes JAX take a lock around each entry, without which
+    a worker may read one that another has half written, and warn.
     """
     if os.environ.get("ENGRAM_TEST_PLAIN"):
         return
     if version("jaxlib").startswith("0.10."):  # a flag that XLA does not know ends the process
-        flags = (os.environ.get("XLA_FLAGS", ""), "--xla_cpu_use_fusion_emitters=false")
-        os.environ["XLA_FLAGS"] = " ".join(filter(None, flags))
+        faster = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        os.environ["XLA_FLAGS"] = " ".join(filter(None, (os.environ.get("XLA_FLAGS"), faster)))
     worker = getattr(config, "workerinput", None)
     if worker is None:
         config._compiled = tempfile.TemporaryDirectory(prefix="engram-compiled-")  # pyright: ignore

@@ -160,7 +160,11 @@ def test_descent_with_small_steps_converges_to_the_flow_at_first_order():
     gaps = []
     for steps in (64, 128, 256, 512):
         path = engram.simulate(
-            problem, engram.GradientDescent(end / steps, steps), record=("scores",), at=[steps]
+            problem,
+            engram.GradientDescent(end / steps, steps),
+            record=("scores",),
+            at=[steps],
+            events=False,
         )
         gaps.append(np.abs(path.scores.values[-1] - flow.scores.values[-1]).max())
     slopes = np.log2(np.array(gaps[:-1]) / gaps[1:])
@@ -237,17 +241,16 @@ def test_the_gap_between_the_stochastic_flow_and_sgd_shrinks_with_the_learning_r
     gaps, noise = [], []
 
     @eqx.filter_jit  # the numbers of a dynamics are arguments: each kind compiles once
-    def finals(dynamics, at, keys):
+    def finals(dynamics, steps, keys):
         start = jnp.zeros((2, 2))
-        run = lambda key: D.run(system, dynamics, start, at=at, record=_Final(), key=key).final
-        return jax.vmap(run)(keys)
+        return jax.vmap(lambda key: walk(system, dynamics, start, steps, key))(keys)
 
     for eta in (1.0, 0.5):
         sgd = engram.StochasticGradientDescent(eta, int(end / eta), size)
         sde = engram.StochasticGradientFlow([end], eta, size, time_step=eta / 16)
         ends = []
         for dynamics in (sgd, sde):
-            final = finals(dynamics, jnp.asarray([dynamics.num_steps]), keys)
+            final = finals(dynamics, jnp.asarray(dynamics.num_steps), keys)
             ends.append(np.asarray(final).reshape(draws, -1))
         a, b = ends
         covariance = np.abs(np.cov(b.T)).max()
@@ -267,11 +270,11 @@ def test_the_gap_between_the_stochastic_flow_and_sgd_shrinks_with_the_learning_r
     assert (np.abs(ratio - 2) < spread + 0.4).all(), (gaps, noise)
 
 
-class _Final(eqx.Module):
-    """Records nothing."""
-
-    def __call__(self, *_):
-        return jnp.zeros(0)
+def walk(system, dynamics, start, steps, key=None):
+    """The last state, by the bare steps: for many paths at once, in a program that is quick to compile."""
+    step = lambda i, inner: dynamics.step(system, inner, i, key)
+    inner = jax.lax.fori_loop(0, steps, step, dynamics.init(system, start))
+    return dynamics.state_of(inner)
 
 
 @pytest.mark.usefixtures("x64")
@@ -289,8 +292,7 @@ def test_strong_order_of_the_scheme():
         flow = engram.StochasticGradientFlow(
             [end], 4.0, 1, time_step=end / steps, brownian=brownian
         )
-        at = jnp.asarray([steps])
-        return D.run(system, flow, jnp.zeros((2, 2)), at=at, record=_Final()).final
+        return walk(system, flow, jnp.zeros((2, 2)), steps)
 
     counts = (16, 32, 64, finest)
     sums = [fine.reshape(paths, n, finest // n, 2).sum(axis=2) for n in counts]
@@ -355,10 +357,7 @@ def test_sgd_reaches_the_errors_of_the_literature(dim, known):
         problem = engram.gaussian(key, 100, 5, dim, exponent=2.0)
         start = jax.random.normal(start_key, (dim, dim)) / jnp.sqrt(float(dim))
         system = memory.MemorySystem(problem)
-        final = D.run(
-            system, sgd, start, at=jnp.asarray([steps]), record=_Final(), key=sample_key
-        ).final
-        return memory.error_rate(problem, final)
+        return memory.error_rate(problem, walk(system, sgd, start, steps, sample_key))
 
     final_errors = eqx.filter_jit(jax.vmap(final_error, in_axes=(0, None)))
     for rate, (expected, spread) in known.items():

@@ -55,9 +55,10 @@ def by_autodiff(problem, W, V, normed):
 SHAPES = [(1, 2, 1), (2, 2, 2), (5, 4, 3), (7, 3, 2), (3, 7, 6)]
 
 
+# One shape, with more tokens than dimensions: test_memory_particles has the others, by code of its own.
 @settings(max_examples=40)
 @given(
-    st.sampled_from(SHAPES[1:4]),
+    st.just((5, 4, 3)),
     st.integers(0, 10**6),
     st.floats(0, 5),
     st.booleans(),

@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -11,14 +9,10 @@ from engram.audits.claims import CLAIMS
 from engram.cli import _audit
 
 
-def run(*args, **options):
-    command = [sys.executable, "-m", "engram", "audit", *args]
-    return subprocess.run(command, capture_output=True, text=True, **options)
-
-
-def test_one_claim_is_shown_in_full_and_drawn(tmp_path):
+def test_one_claim_is_shown_in_full_and_drawn(tmp_path, here, monkeypatch):
     picture = tmp_path / "c42.png"
-    done = run("c42", "--plot", str(picture), env={"COLUMNS": "100", "PATH": "/usr/bin:/bin"})
+    monkeypatch.setenv("COLUMNS", "100")
+    done = here("audit", "c42", "--plot", picture)
     assert done.returncode == 0, done.stderr
     for part in (
         "C42",
@@ -34,8 +28,8 @@ def test_one_claim_is_shown_in_full_and_drawn(tmp_path):
     assert max(map(len, done.stdout.splitlines())) <= 101
 
 
-def test_json_has_the_promised_fields():
-    done = run("C02", "C12", "C50", "--json")
+def test_json_has_the_promised_fields(here):
+    done = here("audit", "C02", "C12", "C50", "--json")
     assert done.returncode == 0, done.stderr
     false, holds, untested = json.loads(done.stdout)
     assert list(false) == [
@@ -68,8 +62,9 @@ def test_json_has_the_promised_fields():
         (["C15", "--errata", "x.md"], "--errata is written from all claims."),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_2(args, told, tmp_path):
-    done = run(*args, cwd=tmp_path)
+def test_wrong_usage_is_one_line_and_exit_2(args, told, tmp_path, here, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = here("audit", *args)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {told}")
     assert done.stderr.count("\n") == 1

@@ -70,9 +70,9 @@ def num_done(path):
 
 
 @pytest.mark.slow
-def test_killed_three_times_it_ends_with_the_same_bits(spec, whole, tmp_path, surroundings):
+def test_killed_twice_it_ends_with_the_same_bits(spec, whole, tmp_path, surroundings):
     out, killed = tmp_path / "s.zarr", 0
-    for target in (3, 9, 17):
+    for target in (3, 17):
         process = subprocess.Popen(
             command(spec, out),
             stderr=subprocess.DEVNULL,
@@ -85,7 +85,7 @@ def test_killed_three_times_it_ends_with_the_same_bits(spec, whole, tmp_path, su
             process.kill()
             killed += 1
         process.wait()
-    assert killed == 3
+    assert killed == 2
     before = num_done(out)
     assert 17 <= before < UNITS
     pipes = {"capture_output": True, "text": True, "env": surroundings}

@@ -76,11 +76,13 @@ def advance(
     fold: AbstractFold | None = None,
     stop: Any = None,
     key: PRNGKeyArray | None = None,
+    bursts: bool = True,
 ) -> Carry:
     """Go on to step `until`, unless the state stops being finite or `stop(state)` holds before.
 
     The fold sees each state that is left behind; the one arrived at is seen when it is left, or by
-    `finish`.
+    `finish`. Without `bursts` it goes step by step, which compiles to a third of the program: the same
+    path, and as fast where `until` is less than a burst away.
     """
 
     def take(carry: Carry) -> Carry:
@@ -134,7 +136,7 @@ def advance(
         moved = jax.tree.map(lambda a, b: jnp.where(keep, a, b), ahead, carry)
         return eqx.tree_at(lambda c: c.status, moved, status)
 
-    if stop is None:
+    if stop is None and bursts:
         carry, _ = jax.lax.while_loop(
             lambda c: c[1] & (c[0].index + BURST <= until), burst, (carry, _is_running(carry))
         )
@@ -160,11 +162,14 @@ def segment(
     fold: AbstractFold | None = None,
     stop: Any = None,
     key: PRNGKeyArray | None = None,
+    bursts: bool = True,
 ) -> tuple[Carry, Any, Array]:
     """Go on through the steps `at`, recording at each; records that were not reached are NaN."""
 
     def to(carry: Carry, until: Array):
-        carry = advance(system, dynamics, carry, until, fold=fold, stop=stop, key=key)
+        carry = advance(
+            system, dynamics, carry, until, fold=fold, stop=stop, key=key, bursts=bursts
+        )
         reached = carry.index >= until
         noted = record(system, dynamics, carry)
         return carry, (jax.tree.map(lambda x: _blank_unless(reached, x), noted), reached)

@@ -210,8 +210,10 @@ def _begin(system: Any, dynamics: Any, state: Any, fold: Any) -> Carry:
 
 
 @eqx.filter_jit
-def _segment(system, dynamics, carry, at, record, fold, stop, key):
-    return segment(system, dynamics, carry, at, record, fold=fold, stop=stop, key=key)
+def _segment(system, dynamics, carry, at, record, fold, stop, key, bursts):
+    return segment(
+        system, dynamics, carry, at, record, fold=fold, stop=stop, key=key, bursts=bursts
+    )
 
 
 @eqx.filter_jit
@@ -305,6 +307,11 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
     if total * _numbers(sizes) > _ROOM:
         # A run that somebody may want to end: this compiles now, so that Ctrl-C is prompt.
         _finish(system, dynamics, carry, fold, noted.start)
+    # Between records that are close there is no room for a burst.
+    bursts = bool(np.diff(steps, prepend=0, append=total).max() >= BURST)
+    go = lambda carry, until: _segment(
+        system, dynamics, carry, until, noted, fold, stop, key, bursts
+    )
     position, limit, measured = 0, 32 * BURST, False
     status = Status.RUNNING
     try:
@@ -315,9 +322,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
             until = np.full(size, wanted[-1] if len(wanted) else horizon)
             until[: len(wanted)] = wanted
             began, before = time.perf_counter(), int(carry.index)
-            carry, records, reached = _segment(
-                system, dynamics, carry, until, noted, fold, stop, key
-            )
+            carry, records, reached = go(carry, until)
             kept = int(np.asarray(reached)[: len(wanted)].sum())
             rows.append(jax.tree.map(lambda x, kept=kept: np.asarray(x)[:kept], records))
             took = time.perf_counter() - began
@@ -335,7 +340,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
         if status == Status.STOPPED and not np.isin(int(carry.index), steps[:position]):
             # The state that ended the run belongs to the record.
             until = np.full(size, int(carry.index))
-            _, records, _ = _segment(system, dynamics, carry, until, noted, fold, stop, key)
+            _, records, _ = go(carry, until)
             rows.append(jax.tree.map(lambda x: np.asarray(x)[:1], records))
             steps = np.append(steps[: sum(map(_length, rows[:-1]))], int(carry.index))
     except KeyboardInterrupt:
