@@ -5,6 +5,7 @@ import os
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -25,23 +26,36 @@ _MOST_MAPS = 45_000  # of the 65,530 memory maps that Linux lets a process have
 def pytest_configure(config: pytest.Config) -> None:
     """Compile less: most of the time that the tests take. `ENGRAM_TEST_PLAIN=1` compiles as for a user.
 
-    XLA's older emitters compile a third faster, and a program in one piece a sixth, to the same bits or the
-    next (`tools/same_bits.py`). The workers of one run share what they compile, in a folder that goes with
+    XLA's older emitters, in one piece and not optimised, compile in half the time; results differ from a
+    user's in the last digits, and `make test-settings` has a run as users have it. The workers of one run
+    share what they compile, in a folder that goes with
     the run. The limit on its size is never met: it makes JAX take a lock around each entry, without which
     a worker may read one that another has half written, and warn.
     """
     if os.environ.get("ENGRAM_TEST_PLAIN"):
         return
     if version("jaxlib").startswith("0.10."):  # a flag that XLA does not know ends the process
-        faster = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        faster = (
+            "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
+            "--xla_backend_optimization_level=0"
+        )
         os.environ["XLA_FLAGS"] = " ".join(filter(None, (os.environ.get("XLA_FLAGS"), faster)))
     worker = getattr(config, "workerinput", None)
     if worker is None:
         config._compiled = tempfile.TemporaryDirectory(prefix="engram-compiled-")  # pyright: ignore
     folder = worker["compiled"] if worker else config._compiled.name  # pyright: ignore
-    jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_compilation_cache_max_size", 2**34)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    for name, value in cache_in(folder, "here").items():
+        jax.config.update(name, value)
+    # The processes that tests start share a folder of their own: one that is killed may leave half an entry.
+    os.environ |= {name.upper(): str(value) for name, value in cache_in(folder, "there").items()}
+
+
+def cache_in(*folder: Any) -> dict[str, Any]:
+    return {
+        "jax_compilation_cache_dir": str(Path(*folder)),
+        "jax_compilation_cache_max_size": 2**34,
+        "jax_persistent_cache_min_compile_time_secs": 0.3,
+    }
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -73,6 +87,19 @@ def x32():
     """x64 off, which is JAX's default, whatever the settings of this run."""
     with jax.enable_x64(False):
         yield
+
+
+@pytest.fixture
+def surroundings(tmp_path):
+    """Environment variables for processes that are killed: what they compile is for this test alone."""
+    mine = {name.upper(): str(value) for name, value in cache_in(tmp_path / "compiled").items()}
+    return os.environ | mine
+
+
+@pytest.fixture
+def one_size(monkeypatch):
+    """Transformers compile for one number of positions instead of four, each with code of its own."""
+    monkeypatch.setattr("engram.transformer._passes._LEVELS", (1.0,))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -184,7 +184,9 @@ def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> list[
             lines.append(f"{key}: {a.dtype}{a.shape} here, {b.dtype}{b.shape} there")
         elif a.tobytes() != b.astype(a.dtype).tobytes():
             if a.dtype.kind == "f":
-                gap = np.nanmax(np.abs(a - b), initial=0.0) / max(np.nanmax(np.abs(b), initial=0.0), 1e-300)
+                gap = np.nanmax(np.abs(a - b), initial=0.0) / max(
+                    np.nanmax(np.abs(b), initial=0.0), 1e-300
+                )
                 lines.append(f"{key}: differs by up to {gap:.1e} of its size")
             else:
                 lines.append(f"{key}: {a.ravel()[:3]} here, {b.ravel()[:3]} there")

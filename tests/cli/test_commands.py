@@ -36,15 +36,14 @@ def test_help_loads_nothing_heavy():
 
 
 def test_reproduce_writes_the_loss_spike(here, tmp_path):
-    run = here
     out = tmp_path / "out"
-    done = run("reproduce", "fig2", "--out", str(out))
+    done = here("reproduce", "fig2", "--out", out)
     assert done.returncode == 0, done.stderr
     names = ["fig2.nc", "fig2.pdf", "fig2.png", "report.html"]
     assert sorted(p.name for p in out.iterdir()) == names
     assert f"report: {out}/report.html" in done.stdout
     assert "6.9 times lower" in (out / "report.html").read_text()
-    again = run("simulate", str(out / "fig2.nc"))
+    again = here("simulate", out / "fig2.nc")
     assert again.returncode == 0, again.stderr
     assert "bit for bit" in again.stdout
     assert (out / "fig2.png").stat().st_size < 300_000
@@ -55,20 +54,20 @@ def test_reproduce_writes_the_loss_spike(here, tmp_path):
     assert "1.348664 at t = 5" in done.stdout
 
 
-def test_wrong_usage_is_one_line_and_exit_2(tmp_path):
-    done = run("reproduce", "fig99")
+def test_wrong_usage_is_one_line_and_exit_2(here, tmp_path):
+    done = here("reproduce", "fig99")
     assert done.returncode == 2
     assert done.stderr == (
         "error: FIGURE must be one of fig1, fig2, fig3, fig4, fig5, fig6, fig7, claims, got fig99. "
         "Pick from those.\n"
     )
-    done = run("bench", "absent")
+    done = here("bench", "absent")
     assert done.returncode == 2
     assert "got absent" in done.stderr
     assert "Traceback" not in done.stderr
-    assert run("nonsense").returncode == 2
+    assert here("nonsense").returncode == 2
     (tmp_path / "file").write_text("")
-    done = run("reproduce", "--out", str(tmp_path / "file" / "out"))
+    done = here("reproduce", "--out", tmp_path / "file" / "out")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert str(tmp_path / "file") in done.stderr

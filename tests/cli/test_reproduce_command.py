@@ -175,9 +175,11 @@ def test_wrong_scale_is_refused_before_any_work(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_real_signal_is_heard_whenever_it_comes(tmp_path):
+def test_a_real_signal_is_heard_whenever_it_comes(tmp_path, surroundings):
     """Also within a callback, where Python drops the exception; then the next part hears of it."""
-    (tmp_path / "report.html").write_text("of an older run")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.html").write_text("of an older run")
     for delay in (2.0, 5.0):
         command = [
             sys.executable,
@@ -187,12 +189,12 @@ def test_a_real_signal_is_heard_whenever_it_comes(tmp_path):
             "fig4",
             "fig6",
             "--out",
-            str(tmp_path),
+            str(out),
         ]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=surroundings)
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=120)
         assert process.returncode == 130, told
         assert "interrupted" in told
-    assert not [name for name in left(tmp_path) if name.startswith(".")]
+    assert not [name for name in left(out) if name.startswith(".")]

@@ -128,14 +128,14 @@ def _cpu_seconds(pid):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads Linux's process table")
-def test_ctrl_c_keeps_what_was_recorded_and_exits_130(tmp_path):
+def test_ctrl_c_keeps_what_was_recorded_and_exits_130(tmp_path, surroundings):
     out = tmp_path / "long.nc"
     command = [sys.executable, "-m", "engram", "simulate", "--out", str(out)]
     command += ["-r", "1", "-t", "4000000000", "--points", "400"]
     # A progress bar also where nobody looks: it is drawn once steps are made.
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     wide = {"FORCE_COLOR": "1", "COLUMNS": "200"}
-    process = subprocess.Popen(command, **pipes, env=os.environ | wide)
+    process = subprocess.Popen(command, **pipes, env=surroundings | wide)
     bar = b""
     while b"/4000000000" not in bar:
         bar += os.read(process.stderr.fileno(), 1 << 16)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+pytestmark = pytest.mark.usefixtures("one_size")
 SMALL = ("--dim", 8, "--sequences", 6, "--length", 30, "--matrices", "wo2", "--dtype", "float64")
 
 

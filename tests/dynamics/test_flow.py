@@ -1,9 +1,49 @@
-"""What a flow refuses before it runs."""
+"""What a flow refuses before it runs, and a flow of states that are no matrix."""
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import engram
+from engram import dynamics
 from engram._checks import InputError
+from engram.system import AbstractSystem
+
+
+class Springs(AbstractSystem):
+    """Two springs of unlike strength, as a transformer has several matrices: L = a^2 / 2 + 3 |b|^2 / 2."""
+
+    law: jax.Array
+
+    def loss(self, state, law=None):
+        return (jnp.square(state["a"]) + 3 * jnp.square(state["b"]).sum()) / 2
+
+    def grad(self, state, law=None):
+        return {"a": state["a"], "b": 3 * state["b"]}
+
+    dim = 2
+
+    def norm(self, direction):
+        return jnp.sqrt(sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(direction)))
+
+    speed = norm
+
+    def lift(self, change):
+        return change
+
+
+@pytest.mark.usefixtures("x64")
+def test_states_with_several_parts_flow():
+    start = {"a": jnp.asarray(2.0), "b": jnp.asarray([1.0, -1.0])}
+    times = np.array([0.0, 0.5, 2.0])
+    flow = engram.GradientFlow(times, solver="explicit")
+    found = dynamics.run(
+        Springs(jnp.ones(1)), flow, start, at=times, record=lambda state: state
+    ).records
+    np.testing.assert_allclose(found["a"], 2 * np.exp(-times), rtol=1e-9)
+    decay = np.exp(-3 * times)
+    np.testing.assert_allclose(found["b"], np.stack([decay, -decay], axis=1), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

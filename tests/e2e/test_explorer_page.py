@@ -28,7 +28,9 @@ if BROWSER is None and not os.environ.get("ENGRAM_NEED_BROWSER"):
 def browser():
     assert BROWSER is not None, "ENGRAM_NEED_BROWSER is set, and there is no Chromium: install it"
     with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        made = started.chromium.launch(
+            executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield made
         made.close()
 

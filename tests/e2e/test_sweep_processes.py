@@ -18,14 +18,14 @@ SPEC = """
 family = "two"
 [dynamics]
 kind = "gd"
-steps = 4000
+steps = 1000
 [axes]
 p1 = [0.6, 0.7, 0.8, 0.9]
 correlation = { linspace = [0.5, 0.999, 8] }
-learning_rate = { logspace = [-1, 1, 128] }
+learning_rate = { logspace = [-1, 1, 32] }
 [sweep]
 observables = ["first_perfect", "final_loss"]
-chunk = 128
+chunk = 32
 """
 UNITS = 32
 

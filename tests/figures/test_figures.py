@@ -48,6 +48,7 @@ def made():
     return of
 
 
+@pytest.mark.usefixtures("one_size")
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_every_reference_value_is_reproduced(made, name):
     module = figures.module_of(name)

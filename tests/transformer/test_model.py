@@ -30,8 +30,10 @@ def case(request, small):
 @pytest.mark.parametrize(
     "names", [n for k in (1, 2, 3) for n in itertools.combinations(tiny.ALL, k)], ids="-".join
 )
-def test_gradients_are_those_of_the_plain_model(case, names):
+def test_gradients_are_those_of_the_plain_model(case, names, request):
     model, sequences, (loss, grads) = case
+    if len(names) < 3:  # all of them with all sizes
+        request.getfixturevalue("one_size")
     with jax.enable_x64(True):
         passes = tf.Passes(model, sequences, names, size=3)
         found = passes.measure({name: model[name] for name in names})
@@ -55,6 +57,7 @@ def test_pieces_and_sizes_do_not_matter(small, monkeypatch):
         np.testing.assert_allclose(parts.grads[name], once.grads[name], rtol=0, atol=1e-15)
 
 
+@pytest.mark.usefixtures("one_size")
 def test_a_law_weighs_sequences(small):
     """Linear in the law, and each sequence alone as the plain model has it."""
     config, model, sequences = small
@@ -81,6 +84,7 @@ def test_a_law_weighs_sequences(small):
             np.testing.assert_allclose(result.grads[name], grads[name], rtol=0, atol=1e-14)
 
 
+@pytest.mark.usefixtures("one_size")
 def test_w_o_alone_is_a_regression_and_convex(small):
     config, model, sequences = small
     rng = np.random.default_rng(0)

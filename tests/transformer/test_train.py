@@ -21,6 +21,7 @@ from engram._checks import InputError
 from engram.transformer._describe import describe
 from engram.transformer._folder import Folder
 
+pytestmark = pytest.mark.usefixtures("one_size")
 SHARED = Path(__file__).parents[3] / "shared" / "reference" / "transformer"
 
 
@@ -38,7 +39,8 @@ def test_training_is_the_dynamics_on_the_pure_system(dynamics):
         loss = eqx.filter_jit(lambda state: system.loss(state))
         inner, losses = dynamics.init(system, system.start()), []
         for t in range(4):
-            losses.append(float(loss(dynamics.state_of(inner))))
+            if not dynamics.needs_key:
+                losses.append(float(loss(dynamics.state_of(inner))))
             inner = step(inner, jax.numpy.asarray(t))
         last = jax.tree.map(np.asarray, dynamics.state_of(inner))
     for name in tiny.ALL:
@@ -46,26 +48,6 @@ def test_training_is_the_dynamics_on_the_pure_system(dynamics):
     if not dynamics.needs_key:
         np.testing.assert_allclose(made.log.loss[:4], losses, rtol=1e-12)
     assert made.log.attrs["status"] == "completed"
-
-
-def test_flows_run_on_the_pure_system():
-    """A short flow is the limit of small steps."""
-    config, model, sequences = tiny.make(matrices=("wo2",))
-    with jax.enable_x64(True):
-        system = tf.TransformerSystem(model, sequences, ("wo2",))
-        explicit, at = engram.GradientFlow([0.0, 2.0], solver="explicit"), np.array([0.0, 2.0])
-        run = lambda system, state: (
-            D.run(system, explicit, state, at=at, record=lambda x: x).records
-        )
-        records = eqx.filter_jit(run)(system, system.start())
-    steps = [
-        np.asarray(tf.train(config, engram.GradientDescent(2 / n, n)).model["wo2"])
-        for n in (32, 64)
-    ]
-    limit = np.asarray(records["wo2"][-1])
-    errors = [np.abs(W - limit).max() for W in steps]
-    assert errors[0] / errors[1] == pytest.approx(2, rel=0.1)  # of first order
-    assert errors[1] < 0.02
 
 
 def test_what_is_noted_is_what_it_says(tmp_path):
@@ -371,16 +353,16 @@ def test_a_folder_rejects_other_numbers_of_the_same_optimizer(tmp_path):
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the reference's weights, 300 KB, are not shipped")
 def test_losses_of_the_reference():
-    """W_O^2 alone, from the reference's weights: to 1e-5 for 50 steps, at rate 200 for ten."""
+    """W_O^2 alone, from the reference's weights: to 1e-5 for 20 steps, at rate 200 for ten."""
     known = json.loads((SHARED / "gd_wo2only_d64_512seq.json").read_text())
     rates = (20, 50, 100, 200)
     made = tf.train(
         tf.Config(matrices=("wo2",)),
-        [engram.GradientDescent(float(rate), 50) for rate in rates],
+        [engram.GradientDescent(float(rate), 20) for rate in rates],
         start=SHARED / "init_d64_512seq.npz",
     )
     for k, rate in enumerate(rates):
-        run, until = known[str(rate)], 51 if rate < 200 else 11
+        run, until = known[str(rate)], 21 if rate < 200 else 11
         loss = made.log.loss.values[:until, k]
         np.testing.assert_allclose(loss, run["loss"][:until], rtol=0, atol=1e-5)
         norms = [next(iter(each.values())) for each in run["grad_norm"][:11]]

@@ -9,7 +9,6 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._types import Array
-from engram.capacity import max_margin
 from engram.observables._names import OBSERVABLES, View, check_invariants
 from engram.problem import Problem
 
@@ -59,5 +58,9 @@ def make_record(names: Sequence[str], problem: Problem, start: Array) -> Record:
         )
     if "invariants" in names:
         check_invariants(problem)
-    direction = np.asarray(max_margin(problem)) if "alignment" in names else None
+    direction = None
+    if "alignment" in names:
+        from engram.capacity import max_margin  # loads SciPy's optimizers, half a second
+
+        direction = np.asarray(max_margin(problem))
     return Record(tuple(dict.fromkeys(names)), start, direction)

@@ -1,5 +1,6 @@
 """Units on the workers of a dask cluster: each computes, writes its chunks, and marks them."""
 
+import os
 import time
 from typing import Any
 
@@ -127,13 +128,14 @@ def local_client(workers: int) -> Any:
             "more workers need dask: pip install 'engram[cluster]'. Without --workers the sweep runs in this "
             "process."
         ) from None
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
     cluster = LocalCluster(
         n_workers=workers,
         threads_per_worker=1,
         processes=True,
         dashboard_address=None,  # pyright: ignore[reportArgumentType]
         host="127.0.0.1",
-        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"},
+        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": flags.strip()},
     )
     return Client(cluster)
 

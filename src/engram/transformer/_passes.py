@@ -27,6 +27,7 @@ from engram.transformer._sums import (
 )
 from engram.transformer._task import Sequences
 
+_LEVELS = (0.3, 0.6, 0.9, 1.0)  # quantiles of the numbers of positions; code is compiled for each
 _PIECE = 256  # sequences per device and call: about a second at most, so that Ctrl-C is heard
 _CACHE = 1 << 30  # bytes of cached streams that are worth their memory
 
@@ -49,7 +50,7 @@ class Data(eqx.Module):
     sizes: tuple[int, ...] = eqx.field(static=True)
 
 
-def pack(sequences: Sequences, levels: tuple[float, ...] = (0.3, 0.6, 0.9, 1.0)) -> Data:
+def pack(sequences: Sequences, levels: tuple[float, ...]) -> Data:
     """Find where the loss looks; one size is compiled for each of these quantiles of the counts."""
     in_loss, T = sequences.in_loss, sequences.length
     counts = in_loss.sum(axis=1).astype(np.int32)
@@ -192,7 +193,7 @@ class Passes:
         self.mesh = make_mesh() if mesh is None else mesh
         self.size = (1 if jax.default_backend() == "cpu" else 64) if size is None else size
         self.trained, self.dtype = trained, model.W_E.dtype
-        self.counts = pack(sequences)
+        self.counts = pack(sequences, _LEVELS)
         self.data = spread(self.counts, self.mesh, shared=False)
         self.model = spread(model, self.mesh, shared=False)
         self.num_positions = int(self.counts.counts.sum())
