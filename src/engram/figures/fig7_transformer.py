@@ -61,7 +61,7 @@ class Settings:
     alone_length: int = 256
     dims: tuple[int, ...] = (64, 128)
     rates: tuple[float, ...] = (2.0, 5.0, 10.0, 20.0)
-    steps: int = 60
+    steps: int = 50
     sequences: int = 2048
     length: int = 64
     imbalanced_rate: float = 5.0  # of the ablation with outputs from the bigram law
