@@ -458,14 +458,13 @@ def test_a_refusal_leaves_no_old_plane_behind(browser, explorer):
     visit.context.close()
 
 
-@pytest.mark.parametrize(
-    "link",
-    ["show=log,linear,-1", "show=log,linear,0.5", "problem=toString", "run=constructor,1", "t=-5", "t=3.7",
-     "run=gd,1&run=gd,2&run=gd,3&run=gd,4&run=gd,5", "start=1", "%E0%A4%A", "view=a,b,c"],
-)  # fmt: skip
-def test_links_with_nonsense_are_told_and_drawn(visit, link):
-    visit.open(f"#{link}" if "=" in link else f"#p1={link}")
-    assert "This link has faults" in visit.page.text_content("#note")
+def test_links_with_nonsense_are_told_and_drawn(visit):
+    for link in (
+        "show=log,linear,-1", "show=log,linear,0.5", "problem=toString", "run=constructor,1", "t=-5", "t=3.7",
+        "run=gd,1&run=gd,2&run=gd,3&run=gd,4&run=gd,5", "start=1", "p1=%E0%A4%A", "view=a,b,c",
+    ):  # fmt: skip
+        visit.open(f"#{link}")
+        assert "This link has faults" in visit.page.text_content("#note"), link
 
 
 def test_angles_are_true_and_ticks_differ(visit):
