@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engram._paper import LABELS
+from engram.observables import OBSERVABLES
 
 DOCS = Path(__file__).parents[1] / "docs"
 # A block of Python, and the block right after it, if any: what it prints.
@@ -23,8 +24,12 @@ BLOCKS = [
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path, monkeypatch):
-    """Examples may write files."""
+    """Examples may write files, and add observables of their own."""
     monkeypatch.chdir(tmp_path)
+    known = dict(OBSERVABLES)
+    yield
+    OBSERVABLES.clear()
+    OBSERVABLES.update(known)
 
 
 @pytest.fixture(scope="module")

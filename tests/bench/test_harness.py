@@ -1,8 +1,6 @@
 """The harness measures what it says; the works run. Speed itself is not tested here."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -71,18 +69,9 @@ def test_limits_are_positive_and_combine():
     assert limits.seconds("float64", 0.0, 0.0) == 0
 
 
-def test_the_command_prints_json_with_the_promised_fields():
-    command = [
-        sys.executable,
-        "-m",
-        "engram",
-        "bench",
-        "many-dimensions",
-        "--json",
-        "--repeats",
-        "1",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+def test_the_command_prints_json_with_the_promised_fields(here):
+    done = here("bench", "many-dimensions", "--json", "--repeats", 1)
+    assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
     assert {"name", "work", "engram", "peer", "ratio", "limit_fraction"} <= set(row)
     assert row["name"] == "many-dimensions"

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -115,18 +113,8 @@ def test_what_cannot_be_plotted_is_told(tmp_path):
         plot(tmp_path / "absent.zarr", tmp_path / "x.bmp")
 
 
-def test_a_run_can_be_plotted(tmp_path):
-    run = [
-        sys.executable,
-        "-m",
-        "engram",
-        "simulate",
-        "-t",
-        "20",
-        "--out",
-        str(tmp_path / "run.nc"),
-    ]
-    subprocess.run(run, check=True, capture_output=True)
+def test_a_run_can_be_plotted(here, tmp_path):
+    assert here("simulate", "-t", 20, "--out", tmp_path / "run.nc").returncode == 0
     plot(tmp_path / "run.nc", tmp_path / "run.png")
     assert (tmp_path / "run.png").exists()
     with pytest.raises(InputError, match="for sweeps"):

@@ -139,11 +139,9 @@ def children_of(pid):
     return found
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(spec, tmp_path):
+def test_a_folder_that_cannot_be_written_is_one_line(spec, tmp_path, here):
     (tmp_path / "file").write_text("")
-    done = subprocess.run(
-        command(spec, tmp_path / "file" / "s.zarr"), capture_output=True, text=True
-    )
+    done = here("sweep", spec, "--out", tmp_path / "file" / "s.zarr", "--threads", 1)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) <= 2
