@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
+import scipy  # its parts load when they are used
 
 from engram._checks import is_traced
 from engram._precision import to_plain
