@@ -29,9 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     XLA's older emitters, in one piece and not optimised, compile in half the time; results differ from a
     user's in the last digits, and `make test-settings` has a run as users have it. The workers of one run
-    share what they compile, in a folder that goes with
-    the run. The limit on its size is never met: it makes JAX take a lock around each entry, without which
-    a worker may read one that another has half written, and warn.
+    share what they compile, in a folder that goes with the run. The limit on its size is never met: it
+    makes JAX take a lock around each entry, without which a worker may read one that another has half
+    written, and warn.
     """
     if os.environ.get("ENGRAM_TEST_PLAIN"):
         return
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, value in cache_in(folder, "here").items():
         jax.config.update(name, value)
     # The processes that tests start share a folder of their own: one that is killed may leave half an entry.
-    os.environ |= {name.upper(): str(value) for name, value in cache_in(folder, "there").items()}
+    os.environ |= in_environment(cache_in(folder, "there"))
 
 
 def cache_in(*folder: Any) -> dict[str, Any]:
@@ -57,6 +57,10 @@ def cache_in(*folder: Any) -> dict[str, Any]:
         "jax_compilation_cache_max_size": 2**34,
         "jax_persistent_cache_min_compile_time_secs": 0.3,
     }
+
+
+def in_environment(options: dict[str, Any]) -> dict[str, str]:
+    return {name.upper(): str(value) for name, value in options.items()}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -116,8 +120,7 @@ def here(monkeypatch, capsys):
 @pytest.fixture
 def surroundings(tmp_path):
     """Environment variables for processes that are killed: what they compile is for this test alone."""
-    mine = {name.upper(): str(value) for name, value in cache_in(tmp_path / "compiled").items()}
-    return os.environ | mine
+    return os.environ | in_environment(cache_in(tmp_path / "compiled"))
 
 
 @pytest.fixture

@@ -52,9 +52,6 @@ def by_autodiff(problem, W, V, normed):
     return value, g, jax.jvp(jax.grad(fn), (W,), (V,))[1], jax.hessian(fn)(W)
 
 
-SHAPES = [(1, 2, 1), (2, 2, 2), (5, 4, 3), (7, 3, 2), (3, 7, 6)]
-
-
 # One shape, with more tokens than dimensions: test_memory_particles has the others, by code of its own.
 @settings(max_examples=40)
 @given(
