@@ -7,11 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-import typer
 import xarray as xr
 
 import engram
-from engram.cli import _main, _simulate
+from engram.cli import _simulate
 from engram.specs import differences, read_netcdf, read_spec, spec_of, write_spec
 
 FAMILIES = {
@@ -34,19 +33,12 @@ RUNS = ({}, {"every": 2, "start_scale": 0.1, "stop": {"loss": float("inf")}}, {"
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(here):
     """`engram simulate` in this process: its exit code and what it printed."""
-    # On its own, since Typer hands the other options' callback a None that strict types refuse.
-    only = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    only.command()(_main.simulate)
-    monkeypatch.setattr(_main, "app", only)
 
     def simulate(*args):
-        monkeypatch.setattr(sys, "argv", ["engram", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            _main.main()
-        said = capsys.readouterr()
-        return ended.value.code or 0, said.out + said.err
+        done = here("simulate", *args)
+        return done.returncode, done.stdout + done.stderr
 
     return simulate
 
