@@ -44,9 +44,8 @@ PROBLEMS = _Problems(
         "orthonormal": lambda: engram.orthonormal(5, 4, dim=8, exponent=1.0, key=0),
         "sphere, d > N": lambda: engram.on_sphere(1, 5, 4, 8),
         "a token that never comes": _unseen_token,
-        "sphere, d < N": lambda: engram.on_sphere(2, 9, 5, 3, targets="random"),
+        "sphere, d < N < M": lambda: engram.on_sphere(2, 9, 12, 3, targets="random"),
         "not separable": lambda: engram.on_sphere(2, 9, 2, 3, targets="random"),
-        "few inputs, many classes": lambda: engram.gaussian(4, 3, 30, 6),
         "one token in one dimension": lambda: engram.gaussian(5, 1, 2, 1),
         "noisy targets": _noisy,
     }

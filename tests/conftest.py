@@ -21,6 +21,7 @@ settings.register_profile(
 )
 settings.load_profile("engram")
 
+_QUICKLY = "JAX_DISABLE_MOST_OPTIMIZATIONS"
 _MOST_MAPS = 45_000  # of the 65,530 memory maps that Linux lets a process have
 
 
@@ -28,7 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compile less: most of the time that the tests take. `ENGRAM_TEST_PLAIN=1` compiles as for a user.
 
     XLA's older emitters, in one piece and not optimised, compile in half the time; results differ from a
-    user's in the last digits, and `make test-settings` has a run as users have it. The workers of one run
+    user's in the last digits, and `make test-settings` has a run as users have it. Tests that compute for
+    longer than they compile are marked `optimised`. The workers of one run
     share what they compile, in a folder that goes with the run. The limit on its size is never met: it
     makes JAX take a lock around each entry, without which a worker may read one that another has half
     written, and warn.
@@ -36,11 +38,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("ENGRAM_TEST_PLAIN"):
         return
     if version("jaxlib").startswith("0.10."):  # a flag that XLA does not know ends the process
-        faster = (
-            "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
-            "--xla_backend_optimization_level=0"
-        )
+        faster = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
         os.environ["XLA_FLAGS"] = " ".join(filter(None, (os.environ.get("XLA_FLAGS"), faster)))
+    jax.config.update(_QUICKLY.lower(), True)
+    os.environ[_QUICKLY] = "1"
     worker = getattr(config, "workerinput", None)
     if worker is None:
         config._compiled = tempfile.TemporaryDirectory(prefix="engram-compiled-")  # pyright: ignore
@@ -55,7 +56,7 @@ def cache_in(*folder: Any) -> dict[str, Any]:
     return {
         "jax_compilation_cache_dir": str(Path(*folder)),
         "jax_compilation_cache_max_size": 2**34,
-        "jax_persistent_cache_min_compile_time_secs": 0.3,
+        "jax_persistent_cache_min_compile_time_secs": 0.1,
     }
 
 
@@ -78,6 +79,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests first, so that no worker is left with one at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage less often, and not among what is loaded: tracing makes many small objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: some tests wait for processes, a browser or a signal."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(autouse=True)
+def optimised(request):
+    """Programs of tests marked `optimised` are compiled as for a user."""
+    changes = request.node.get_closest_marker("optimised") and _QUICKLY in os.environ
+    if changes:
+        jax.config.update(_QUICKLY.lower(), False)
+    yield
+    if changes:
+        jax.config.update(_QUICKLY.lower(), True)
 
 
 @pytest.fixture

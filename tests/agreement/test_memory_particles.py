@@ -83,8 +83,8 @@ def test_what_is_orthogonal_to_the_updates_never_moves(problem):
 
 
 def test_scores_of_no_matrix_are_refused():
-    problem = cases.PROBLEMS["sphere, d < N"]
-    w = np.random.default_rng(0).standard_normal((9, 5))
+    problem = cases.PROBLEMS["sphere, d < N < M"]
+    w = np.random.default_rng(0).standard_normal((9, 12))
     with pytest.raises(ValueError, match=r"belong to no W.*weights_to_scores"):
         particles.scores_to_weights(problem, w)
 

@@ -72,13 +72,13 @@ def test_wrong_usage_is_one_line_and_exit_2(args, told, tmp_path, here, monkeypa
 
 
 def test_a_verdict_that_changes_is_exit_1_and_writes_no_errata(monkeypatch, capsys, tmp_path):
-    wrong = dataclasses.replace(CLAIMS["C10"], verdict="HOLDS")
-    monkeypatch.setattr("engram.audits.claims.CLAIMS", {"C07": CLAIMS["C07"], "C10": wrong})
+    wrong = dataclasses.replace(CLAIMS["C30"], verdict="HOLDS")
+    monkeypatch.setattr("engram.audits.claims.CLAIMS", {"C07": CLAIMS["C07"], "C30": wrong})
     page = tmp_path / "errata.md"
     with pytest.raises(SystemExit, match="1"):
         _audit.audit([], as_json=False, plot=None, page=page, seed=0)
     told = capsys.readouterr()
-    assert "changed: C10: the verdict is FALSE-AS-PRINTED, on record HOLDS" in told.err
+    assert "changed: C30: the verdict is FALSE-AS-PRINTED, on record HOLDS" in told.err
     assert "CHANGED" in told.out
     assert not page.exists()
 

@@ -43,12 +43,19 @@ def run(here):
     return simulate
 
 
+_short: dict[str, bytes] = {}
+
+
 @pytest.fixture
 def short(run, tmp_path):
-    """A file with a short run."""
-    code, said = run("--out", tmp_path / "short.nc")
-    assert code == 0, said
-    return tmp_path / "short.nc"
+    """A file with a short run; made once, since writing takes longer than running."""
+    path = tmp_path / "short.nc"
+    if not _short:
+        code, said = run("--out", path)
+        assert code == 0, said
+        _short["file"] = path.read_bytes()
+    path.write_bytes(_short["file"])
+    return path
 
 
 @pytest.mark.parametrize("kind", KINDS)

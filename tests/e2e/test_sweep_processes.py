@@ -18,7 +18,7 @@ SPEC = """
 family = "two"
 [dynamics]
 kind = "gd"
-steps = 1000
+steps = 300
 [axes]
 p1 = [0.6, 0.7, 0.8, 0.9]
 correlation = { linspace = [0.5, 0.999, 8] }

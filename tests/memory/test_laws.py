@@ -93,7 +93,12 @@ def test_the_gradient_is_the_slope(problem):
 # Blocks of one token, blocks that fill the tokens exactly, and blocks that leave some over.
 @pytest.mark.parametrize(
     ("name", "block_size"),
-    [("sphere, d < N", 1), ("sphere, d < N", 3), ("sphere, d < N", 4), ("noisy targets", 4)],
+    [
+        ("sphere, d < N < M", 1),
+        ("sphere, d < N < M", 3),
+        ("sphere, d < N < M", 4),
+        ("noisy targets", 4),
+    ],
 )
 def test_blocks_change_nothing_but_rounding(name, block_size):
     problem = cases.PROBLEMS[name]
@@ -129,7 +134,7 @@ def test_a_token_that_never_comes_has_a_margin_and_no_force():
 
 
 def test_certain_noise_is_no_noise():
-    problem = cases.PROBLEMS["sphere, d < N"]
+    problem = cases.PROBLEMS["sphere, d < N < M"]
     table = np.eye(problem.num_outputs)[problem.targets]
     noisy = engram.Problem(problem.inputs, problem.outputs, problem.probs, table)
     for scale in (1.0, 300.0):

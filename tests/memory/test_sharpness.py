@@ -33,7 +33,7 @@ def test_top_eigenpairs_match_dense_ones(problem, scale):
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
-@pytest.mark.parametrize("name", ["sphere, d < N", "one token in one dimension"])
+@pytest.mark.parametrize("name", ["sphere, d < N < M", "one token in one dimension"])
 def test_the_sharpness_is_the_largest_eigenvalue(name, scale):
     problem = cases.PROBLEMS[name]
     W = cases.weights(problem, scale)

@@ -17,7 +17,7 @@ import jax, numpy as np
 from engram import memory
 from engram.bench._peak import peak_bytes
 from engram.problem import Problem
-N, d = 16_000, 32
+N, d = 12_000, 32
 rng = np.random.default_rng(0)
 rows = lambda n: rng.standard_normal((n, d))
 problem = Problem(rows(N), rows(N), np.full(N, 1 / N), np.arange(N)).astype("float32")
@@ -35,11 +35,12 @@ print(json.dumps({"grown": peak() - before}))
 
 def test_memory_does_not_grow_with_tokens_times_classes():
     # Compiled as for a user: this is about computing, not compiling.
-    env = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    ours = ("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
+    env = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run([sys.executable, "-c", CODE], check=True, capture_output=True, env=env)
     grown = json.loads(done.stdout)["grown"]
-    scores = 16_000**2 * 4 / 2**20  # MiB of the array that is never made
-    assert scores > 900
+    scores = 12_000**2 * 4 / 2**20  # MiB of the array that is never made
+    assert scores > 500
     assert grown < 250, f"grew by {grown:.0f} MiB"
 
 

@@ -9,7 +9,7 @@ from engram import memory, particles
 from engram.problem import Problem
 
 
-@pytest.mark.parametrize("name", ["sphere, d < N", "noisy targets", "two tokens"])
+@pytest.mark.parametrize("name", ["sphere, d < N < M", "noisy targets", "two tokens"])
 def test_gradient_noise_has_the_covariance_of_one_sample(name):
     problem = cases.PROBLEMS[name]
     w = particles.weights_to_scores(problem, cases.weights(problem))
@@ -38,7 +38,7 @@ def _gradient_of(problem, w, index):
 
 
 def test_isotropic_noise_has_the_covariance_of_projected_noise_on_weights():
-    problem = cases.PROBLEMS["sphere, d < N"]
+    problem = cases.PROBLEMS["sphere, d < N < M"]
     draws = 20_000
     keys = jax.random.split(jax.random.key(0), draws)
     with jax.enable_x64(True):
@@ -85,7 +85,7 @@ def test_a_law_of_tokens_serves_noisy_targets():
         )
 
 
-@pytest.mark.parametrize("name", ["sphere, d < N", "noisy targets"])
+@pytest.mark.parametrize("name", ["sphere, d < N < M", "noisy targets"])
 def test_systems_are_linear_in_the_law_and_agree(name):
     problem = cases.PROBLEMS[name]
     W = cases.weights(problem)

@@ -352,6 +352,7 @@ def test_a_folder_rejects_other_numbers_of_the_same_optimizer(tmp_path):
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the reference's weights, 300 KB, are not shipped")
+@pytest.mark.optimised
 def test_losses_of_the_reference():
     """W_O^2 alone, from the reference's weights: to 1e-5 for 20 steps, at rate 200 for ten."""
     known = json.loads((SHARED / "gd_wo2only_d64_512seq.json").read_text())

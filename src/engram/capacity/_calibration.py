@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtr
 
 from engram import memory
 from engram._checks import InputError, check_count
@@ -64,4 +63,6 @@ def storage_probability(num_tokens: Any, dim: int) -> Any:
     N = np.asarray(num_tokens)
     if N.dtype.kind not in "iu" or (N < 1).any():
         raise InputError(f"`num_tokens` must be whole numbers of at least 1, got {num_tokens!r}.")
+    from scipy.special import bdtr  # loads for a quarter of a second
+
     return bdtr(np.minimum(dim - 1, N - 1), N - 1, 0.5)  # a binomial's distribution function

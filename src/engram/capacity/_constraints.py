@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 
 from engram._checks import InputError, is_traced
 from engram.memory import update_bases
@@ -39,6 +38,8 @@ def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def linear_program(goal: np.ndarray, **options: Any) -> Any:
     """Solve a linear program by HiGHS; one that does not end is an error."""
+    from scipy.optimize import linprog  # loads for half a second, which few commands need
+
     found = linprog(goal, method="highs", **options)
     if found.status != 0:
         raise ArithmeticError(f"the linear program did not end: {found.message}")

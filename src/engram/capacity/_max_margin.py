@@ -4,8 +4,6 @@ import importlib
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import nnls
 
 from engram._checks import InputError
 from engram._types import Weights
@@ -43,6 +41,8 @@ def max_margin(problem: Problem) -> Weights:
 
 def _interior_point(rows: np.ndarray, least: np.ndarray) -> np.ndarray | None:
     """The shortest v with rows @ v >= least, by Clarabel; None if it finds none."""
+    from scipy import sparse
+
     clarabel: Any = importlib.import_module("clarabel")  # it has no types
     n = rows.shape[1]
     settings = clarabel.DefaultSettings()
@@ -68,6 +68,8 @@ def _least_distance(rows: np.ndarray, least: np.ndarray) -> np.ndarray:
     """
     E = np.vstack([rows.T, least])
     goal = np.append(np.zeros(rows.shape[1]), 1.0)
+    from scipy.optimize import nnls
+
     multipliers, _ = nnls(E, goal)
     rest = E @ multipliers - goal
     return -rest[:-1] / rest[-1]

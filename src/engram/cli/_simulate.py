@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
@@ -143,11 +144,11 @@ def _run(
     if plot is not None and len(run["time"]):
         _draw(run, problem, spec, plot)
     if interrupted:
-        was_interrupted()  # heard: the rest is told below
-        if out is None:
-            Console(stderr=True).print(
-                "interrupted; nothing was asked to be written (--out FILE.nc)"
-            )
+        was_interrupted()  # heard, and reported here
+        kept = "Nothing was written: pass --out FILE.nc."
+        if out is not None:
+            kept = f"{out} holds what was recorded. Run it to the end: engram simulate {quote(str(out))}"
+        print(f"interrupted. {kept}", file=sys.stderr)
         raise KeyboardInterrupt
     if not same:
         sys.exit(1)
