@@ -38,13 +38,15 @@ LABEL = re.compile(r"\b((?:eq|thm|fig|app|proof|sub|ass):[A-Za-z0-9_-]+|\bpb\b)"
 def public(module_name: str) -> dict[str, Any]:
     """Functions and classes of a module that are engram's own, by name."""
     module = importlib.import_module(module_name)
+    # A package shows what its modules have; a single file shows what it defines.
+    is_package = module_name.count(".") == 1 and hasattr(module, "__path__")
     return {
         name: value
         for name, value in vars(module).items()
         if not name.startswith("_")
         and (inspect.isfunction(value) or inspect.isclass(value) or hasattr(value, "__wrapped__"))
         and getattr(value, "__module__", "").startswith("engram")
-        and (module_name.count(".") == 1 or value.__module__ == module_name)
+        and (is_package or value.__module__ == module_name)
     }
 
 

@@ -66,9 +66,9 @@ def test_systems_and_special_functions_stay_double_too():
     assert memory.MemorySystem(PROBLEM).grad(W).dtype == np.float64
     assert memory.MemorySystem(PROBLEM).loss(W).dtype == np.float64
     for system in (particles.ParticleSystem(PROBLEM), particles.MarginSystem(PAIR)):
-        state = system.start(np.eye(system.dim))
+        state = system.start(np.eye(system.problem.dim))
         assert {leaf.dtype.name for leaf in jax.tree.leaves(state)} == {"float64"}
-        assert system.weights(state, np.eye(system.dim)).dtype == np.float64
+        assert system.weights(state).dtype == np.float64
     for y in (1000.0, 1000, [1000.0]):
         assert np.asarray(log_omega(y)).dtype == np.float64
     assert log_omega(np.inf) == np.inf

@@ -26,6 +26,7 @@ from engram import (
     theory,
     transformer,
 )
+from engram.system import Look
 
 RNG = np.random.default_rng(0)
 PROBLEM = engram.on_sphere(0, 4, 3, 3)
@@ -53,7 +54,7 @@ def own_sweep():
 
 
 def events():
-    return observables.events_of_series(observables.Events(np.asarray(1.5)), *SERIES, MARGINS)
+    return observables.events_of_series(observables.Events(np.asarray(1.5)), Look(*SERIES, MARGINS))
 
 
 # Functions that return arrays, by module: their arguments, or a call.
@@ -126,10 +127,8 @@ TABLE = {
         "wrong_margins": (PROBLEM, W),
     },
     observables: {
-        "describe_events": lambda: observables.describe_events(events(), 4),
         "events_of_series": events,
-        "measure": (memory.MemorySystem(PROBLEM), W),
-        "make_record": (("loss", "alignment"), PAIR, W[:2, :2]),
+        "make_record": (("loss", "alignment"), memory.MemorySystem(PAIR), DESCENT),
     },
     simulation: {
         "simulate": (PAIR, DESCENT),

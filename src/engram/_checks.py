@@ -66,6 +66,7 @@ def check_ndim(name: str, array: Any, *, ndim: int, axes: str) -> None:
 
 
 def check_finite(name: str, array: np.ndarray) -> None:
+    """Refuse an array with an entry that is not finite, and say where it is."""
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = tuple(int(i) for i in bad[0])

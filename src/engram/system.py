@@ -1,12 +1,28 @@
-"""AbstractSystem: what moves. A state, its loss, and a gradient that is linear in the data's law."""
+"""AbstractSystem: what moves, and what one can ask of it. A gradient that is linear in the data's law."""
 
 import abc
-from typing import Any
+import functools
+from typing import Any, NoReturn
 
 import equinox as eqx
-from jaxtyping import Float, PyTree
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray, PyTree
 
-from engram._types import Array, Weights
+from engram._checks import InputError, check_finite
+from engram._precision import traceable
+from engram._types import Array, Scalar
+from engram.special import largest_eigenpairs, normals
+
+
+class Look(eqx.Module):
+    """What one pass over a state shows: the loss, and per token what the system can tell."""
+
+    loss: Any
+    error: Any = None
+    margins: Any = None
+    token_losses: Any = None
 
 
 class AbstractSystem(eqx.Module):
@@ -14,7 +30,8 @@ class AbstractSystem(eqx.Module):
 
     The `law` says how often each sample comes. Loss and gradient are linear in it, so that one
     interface serves every dynamics: descent uses the law itself, a mini-batch its counts / |B|, a
-    stochastic flow the law plus noise.
+    stochastic flow the law plus noise. `look` and `grad` are all that a system must have; a question
+    that it has no answer to (`scores`, `weights`, ...) is refused by name.
 
     Paper: Section 2.
     """
@@ -22,26 +39,103 @@ class AbstractSystem(eqx.Module):
     law: eqx.AbstractVar[Float[Array, "..."]]
 
     @abc.abstractmethod
+    def look(self, state: PyTree, law: Array | None = None) -> Look:
+        """The loss under a law (by default the system's own), and what else one pass over a state shows."""
+
+    @abc.abstractmethod
+    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
+        """The direction of steepest ascent, of the same structure as the state; it may use a `look`."""
+
     def loss(self, state: PyTree, law: Array | None = None) -> Float[Array, ""]:
-        """The loss of a state under a law (by default the system's own)."""
+        """The loss of a state under a law."""
+        return self.look(state, law).loss
 
-    @abc.abstractmethod
-    def grad(self, state: PyTree, law: Array | None = None) -> Any:
-        """The direction of steepest ascent, of the same structure as the state."""
+    def inner(self, a: PyTree, b: PyTree) -> Float[Array, ""]:
+        """The inner product of two directions: the metric in which `grad` is the gradient."""
+        products = jax.tree.map(lambda x, y: jnp.sum(x * y), a, b)
+        return functools.reduce(jnp.add, jax.tree.leaves(products))
 
-    @property
-    @abc.abstractmethod
-    def dim(self) -> int:
-        """The number of rows, and of columns, of the weights."""
-
-    @abc.abstractmethod
     def norm(self, direction: PyTree) -> Float[Array, ""]:
-        """The length of a gradient, measured in the weights whatever the state is."""
+        """The length of a direction."""
+        return jnp.sqrt(self.inner(direction, direction))
 
-    @abc.abstractmethod
     def speed(self, direction: PyTree) -> Float[Array, ""]:
         """How fast what one sees of the state moves along a gradient: zero at a minimiser."""
+        return self.norm(direction)
 
-    @abc.abstractmethod
-    def lift(self, change: Weights) -> Any:
-        """A change of the weights, as a change of the state."""
+    def hvp(self, state: PyTree, v: PyTree) -> Any:
+        """The Hessian at a state times a direction: the derivative of the gradient."""
+        return jax.jvp(self.grad, (state,), (v,))[1]
+
+    def noise(self, state: PyTree, key: PRNGKeyArray) -> Any:
+        """A direction whose entries are independent standard normal numbers."""
+        leaves, structure = jax.tree.flatten(state)
+        keys = [key] if len(leaves) == 1 else list(jax.random.split(key, len(leaves)))
+        draws = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
+        return jax.tree.unflatten(structure, draws)
+
+    def scores(self, state: PyTree) -> Any:
+        """The score of every pair of a token and a class."""
+        self._cannot_tell("scores")
+
+    def weights(self, state: PyTree) -> Any:
+        """The matrix W that a state, or a direction, stands for."""
+        self._cannot_tell("weights")
+
+    def class_margins(self, state: PyTree) -> Any:
+        """The margin of every token against every class."""
+        self._cannot_tell("class_margins")
+
+    @traceable
+    def recall_probs(self, state: PyTree) -> Any:
+        """How likely each class is recalled for each token."""
+        return jax.nn.softmax(self.scores(state), axis=1)
+
+    def grad_norm(self, state: PyTree) -> Float[Array, ""]:
+        """The length of the gradient."""
+        return self.norm(self.grad(state))
+
+    @traceable
+    def sharpness(self, state: PyTree) -> Scalar:
+        """The largest eigenvalue of the Hessian, in the metric of `inner`."""
+        start = jax.tree.map(lambda x: normals(0, x.shape, x.dtype), state)
+        hessian = lambda v: self.hvp(state, v)
+        return largest_eigenpairs(hessian, start, inner=self.inner).value[0]
+
+    def outline(self, state: PyTree) -> Float[Array, " K"]:
+        """What a state looks like from outside, flat: two states of one outline recall alike."""
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(state)])
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether scores cannot grow without end, so that a run which comes to rest has settled."""
+        return False
+
+    def start(self) -> Any:
+        """The state to start from unless another is given."""
+        raise InputError(f"`start` must be given: a {type(self).__name__} has none of its own.")
+
+    def check(self, state: PyTree) -> None:
+        """Refuse a state to start from; on the host, before a run."""
+        for leaf in jax.tree.leaves(state):
+            check_finite("start", np.asarray(leaf))
+
+    def size(self, state: PyTree) -> int:
+        """How many numbers are at work in a step, about."""
+        return np.size(self.law) + sum(np.size(leaf) for leaf in jax.tree.leaves(state))
+
+    def coords(self) -> dict[str, Any]:
+        """The axes of what is recorded, as xarray has coordinates."""
+        return {"token": np.arange(len(self.law))}
+
+    def kept(self, state: PyTree) -> dict[str, Any]:
+        """What is kept of the first and the last state of a run, by name: by default its parts."""
+        parts = jax.tree_util.tree_flatten_with_path(state)[0]
+        named = {jax.tree_util.keystr(path, simple=True, separator="_"): x for path, x in parts}
+        return {name or "state": part for name, part in named.items()}
+
+    def _cannot_tell(self, name: str) -> NoReturn:
+        raise InputError(
+            f"`{name}` is not known of a {type(self).__name__}. Leave it out, or give the system a "
+            f"method `{name}`."
+        )

@@ -65,12 +65,13 @@ def paths():
 
         @eqx.filter_jit
         def step(dynamics, index, state, folded):
-            folded = FOLD.update(folded, index, SYSTEM, state)
+            moment = D.Moment(SYSTEM, dynamics, None, SYSTEM.look(state))
+            folded = FOLD.update(folded, index, moment)
             return dynamics.step(SYSTEM, state, index, None), folded
 
         paths = {}
         for name, dynamics in RUNS.items():
-            state, folded = jnp.zeros((2, 2)), FOLD.init(SYSTEM, None)
+            state, folded = jnp.zeros((2, 2)), FOLD.init(SYSTEM, jnp.zeros((2, 2)))
             path = paths[name] = [(state, folded)]
             for t in range(STEPS):
                 state, folded = step(dynamics, jnp.asarray(t), state, folded)

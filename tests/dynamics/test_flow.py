@@ -8,7 +8,7 @@ import pytest
 import engram
 from engram import dynamics
 from engram._checks import InputError
-from engram.system import AbstractSystem
+from engram.system import AbstractSystem, Look
 
 
 class Springs(AbstractSystem):
@@ -16,21 +16,11 @@ class Springs(AbstractSystem):
 
     law: jax.Array
 
-    def loss(self, state, law=None):
-        return (jnp.square(state["a"]) + 3 * jnp.square(state["b"]).sum()) / 2
+    def look(self, state, law=None):
+        return Look((jnp.square(state["a"]) + 3 * jnp.square(state["b"]).sum()) / 2)
 
-    def grad(self, state, law=None):
+    def grad(self, state, law=None, look=None):
         return {"a": state["a"], "b": 3 * state["b"]}
-
-    dim = 2
-
-    def norm(self, direction):
-        return jnp.sqrt(sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(direction)))
-
-    speed = norm
-
-    def lift(self, change):
-        return change
 
 
 @pytest.mark.usefixtures("x64")

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from engram.observables import Events, describe_events, events_of_series
+from engram.observables import Events, events_of_series
+from engram.system import Look
 
 STEPS, TOKENS, FACTOR = 24, 2, 1.1
 KEPT = 8  # spikes described one by one
@@ -66,8 +67,10 @@ def check(loss, error=None, margins=None):
     error = np.ones(STEPS) if error is None else np.asarray(error, float)
     margins = np.full((STEPS, TOKENS), -1.0) if margins is None else np.asarray(margins, float)
     with jax.enable_x64(True):
-        found = jax.device_get(events_of_series(Events(np.asarray(FACTOR)), loss, error, margins))
-    events = {name: value for name, (_, value) in describe_events(found, STEPS - 1).items()}
+        found = jax.device_get(
+            events_of_series(Events(np.asarray(FACTOR)), Look(loss, error, margins))
+        )
+    events = {name: value for name, (_, value) in Events().describe(found, STEPS - 1).items()}
     expected = by_definition(loss, error, margins)
     assert set(events) == set(expected)
     for name, value in expected.items():

@@ -7,9 +7,9 @@ import pytest
 
 import cases
 import engram
+from engram.dynamics import AbstractDynamics, Carry, Moment
 from engram.memory import MemorySystem
 from engram.observables import OBSERVABLES
-from engram.observables._names import View
 from engram.particles import MarginSystem, ParticleSystem
 
 THRESHOLD = 3.25
@@ -72,13 +72,33 @@ def by_definition(problem, W, direction, preconditioner=None):
 
 
 @eqx.filter_jit
-def observe(view, names):
-    return {name: OBSERVABLES[name].compute(view) for name in names}
+class Method(AbstractDynamics):
+    """One that only has a threshold and something to divide by."""
+
+    value: float = THRESHOLD
+    divides: object = None
+    needs_key = False
+
+    def threshold(self, index):
+        return np.asarray(self.value)
+
+    def preconditioner(self, inner):
+        return self.divides
 
 
-def moved(system, W0, rng):
+def observe(system, state, names, direction=None, method=Method()):  # noqa: B008
+    moment = Moment(system, method, Carry(0, state, None, 0), system.look(state))
+    chosen = {name: OBSERVABLES[name] for name in names}
+    if "alignment" in chosen:
+        chosen["alignment"] = eqx.tree_at(
+            lambda o: o.direction, chosen["alignment"], direction, is_leaf=lambda x: x is None
+        )
+    return {name: observable(moment) for name, observable in chosen.items()}
+
+
+def moved(system, rng):
     """A state away from its start, by coefficients that are not those of a gradient."""
-    state = system.start(W0)
+    state = system.start()
     c = rng.standard_normal(state.coefficients.shape)
     if isinstance(system, MarginSystem):
         return eqx.tree_at(
@@ -103,11 +123,15 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_each_observable_is_its_definition(case):
     problem, kind, names = CASES[case]
-    system, rng = kind(problem), np.random.default_rng(3)
-    W0, direction = cases.weights(problem, 0.5), cases.weights(problem, seed=1)
-    state = cases.weights(problem, 2.0, seed=2) if kind is MemorySystem else moved(system, W0, rng)
-    W = state if kind is MemorySystem else np.asarray(system.weights(state, W0))
-    found = observe(View(system, state, W0, direction, np.asarray(THRESHOLD), None), sorted(names))
+    rng, direction = np.random.default_rng(3), cases.weights(problem, seed=1)
+    if kind is MemorySystem:
+        system = MemorySystem(problem)
+        state = cases.weights(problem, 2.0, seed=2)
+    else:
+        system = kind(problem, cases.weights(problem, 0.5))
+        state = moved(system, rng)
+    W = np.asarray(system.weights(state))
+    found = observe(system, state, sorted(names), direction)
     expected = by_definition(problem, W, direction)
     for name in sorted(names):
         # Sums of some tens of numbers; the sharpness is found to eps^(2/3).
@@ -121,9 +145,9 @@ def test_each_observable_is_its_definition(case):
 def test_stability_is_felt_through_the_preconditioner():
     W = cases.weights(MANY, 2.0, seed=2)
     uneven = np.random.default_rng(5).uniform(0.2, 3.0, W.shape)
-    view = View(MemorySystem(MANY), W, W, None, np.asarray(THRESHOLD), uneven)
     expected = by_definition(MANY, W, W, uneven)["stability_gap"]
-    found = observe(view, ["stability_gap"])["stability_gap"]
+    method = Method(divides=uneven)
+    found = observe(MemorySystem(MANY), W, ["stability_gap"], None, method)["stability_gap"]
     assert found - THRESHOLD == pytest.approx(expected - THRESHOLD, rel=1e-9)
 
 
@@ -131,9 +155,7 @@ def test_stability_is_felt_through_the_preconditioner():
 def test_rank_and_alignment_where_they_are_known():
     names = ["effective_rank", "alignment", "weight_norm"]
     direction = np.diag([1.0, 2.0, 0.0, 0.0])
-    look = lambda W: jax.device_get(
-        observe(View(MemorySystem(MANY), W, W, direction, np.asarray(1.0), None), names)
-    )
+    look = lambda W: jax.device_get(observe(MemorySystem(MANY), W, names, direction))
     nothing = look(np.zeros((4, 4)))
     assert np.isnan(nothing["effective_rank"])
     assert np.isnan(nothing["alignment"])
@@ -154,9 +176,7 @@ def test_rank_and_alignment_where_they_are_known():
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("kind", [MemorySystem, ParticleSystem, MarginSystem])
 def test_ties_are_recalled_as_the_first_class_in_every_space(kind):
-    zero, system = np.zeros((2, 2)), kind(TWO)
-    state = zero if kind is MemorySystem else system.start(zero)
-    view = View(system, state, zero, None, np.asarray(THRESHOLD), None)
+    system = kind(TWO)
     expected = TWO.probs[TWO.labels != 0].sum()
     assert 0 < expected < 1
-    assert observe(view, ["error"])["error"] == pytest.approx(expected)
+    assert observe(system, system.start(), ["error"])["error"] == pytest.approx(expected)

@@ -75,7 +75,7 @@ def _descend_pairs(params: Any, at: Any, last: int) -> Any:
 
 
 def _with_margins(system: MarginSystem, margins: Any) -> Any:
-    state = system.start(jnp.zeros((system.dim, system.dim)))
+    state = system.start()
     return type(state)(margins, state.coefficients, state.kept)
 
 
@@ -148,7 +148,7 @@ def flow_token(rate: Any, times: Any, start: Any = 0.0) -> Any:
 
 
 def _with_scores(system: ParticleSystem, scores: Any) -> Any:
-    state = system.start(jnp.zeros((system.dim, system.dim)))
+    state = system.start()
     return type(state)(scores[None, :], state.coefficients, state.kept, state.shaken)
 
 

@@ -18,9 +18,11 @@ from engram.dynamics._optimizers import sign as sign
 from engram.dynamics._practical import PracticalDescent as PracticalDescent
 from engram.dynamics._run import AbstractFold as AbstractFold
 from engram.dynamics._run import Carry as Carry
+from engram.dynamics._run import Moment as Moment
 from engram.dynamics._run import advance as advance
 from engram.dynamics._run import begin as begin
 from engram.dynamics._run import finish as finish
+from engram.dynamics._run import moment_of as moment_of
 from engram.dynamics._run import run as run
 from engram.dynamics._run import segment as segment
 from engram.dynamics._stochastic_flow import StochasticGradientFlow as StochasticGradientFlow

@@ -22,6 +22,23 @@ class AbstractDynamics(eqx.Module):
     def needs_key(self) -> bool:
         """Whether it draws random numbers."""
 
+    def state_of(self, inner: Any) -> Any:
+        """The state within what is carried."""
+        return inner
+
+    def threshold(self, index: Array) -> Float[Array, ""]:
+        """The sharpness beyond which this method is unstable on a quadratic; NaN if that is not known."""
+        del index
+        return jnp.asarray(jnp.nan)
+
+    def preconditioner(self, inner: Any) -> Any:
+        """What gradients are divided by, entry by entry, or None."""
+        del inner
+        return None
+
+    def check(self, system: AbstractSystem) -> None:
+        """Refuse a system that it does not fit; on the host, before a run."""
+
 
 class AbstractStepwise(AbstractDynamics):
     """Dynamics in discrete steps. What it carries (`inner`) is the state itself, or contains it."""
@@ -37,9 +54,15 @@ class AbstractStepwise(AbstractDynamics):
     ) -> Any:
         """Make step number `index`; random numbers come from `key` and `index` alone."""
 
-    def state_of(self, inner: Any) -> Any:
-        """The state within what is carried."""
-        return inner
+    @property
+    def record_at(self) -> np.ndarray | None:
+        """The steps to record unless others are asked for; None for `simulate`'s own choice."""
+        return None
+
+    @property
+    def counts_time(self) -> bool:
+        """Whether its steps are those of a scheme, so that results are counted in time."""
+        return False
 
     @property
     @abc.abstractmethod
@@ -49,15 +72,6 @@ class AbstractStepwise(AbstractDynamics):
     @abc.abstractmethod
     def time_at(self, steps: Any) -> Any:
         """The flow time that corresponds to each step: the sum of the learning rates so far."""
-
-    @abc.abstractmethod
-    def threshold(self, index: Array) -> Float[Array, ""]:
-        """The sharpness beyond which this method is unstable on a quadratic."""
-
-    def preconditioner(self, inner: Any) -> Any:
-        """What gradients are divided by, entry by entry, or None."""
-        del inner
-        return None
 
 
 def read_rate(learning_rate: Any, steps: int) -> Any:

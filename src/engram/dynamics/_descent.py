@@ -94,6 +94,14 @@ class StochasticGradientDescent(AbstractStepwise):
     def needs_key(self) -> bool:
         return self.batches is None
 
+    def check(self, system: AbstractSystem) -> None:
+        largest = -1 if self.batches is None else int(self.batches.max(initial=0))
+        if largest >= np.size(system.law):
+            raise InputError(
+                f"`batches` must name samples of the problem, 0..{np.size(system.law) - 1}, got "
+                f"{largest}. Tokens count from zero."
+            )
+
     def step(
         self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
     ) -> Any:

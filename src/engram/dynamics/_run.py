@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Int, PRNGKeyArray, PyTree
 
 from engram._checks import InputError
@@ -14,39 +15,75 @@ from engram._types import Array
 from engram.dynamics._base import AbstractDynamics, AbstractStepwise
 from engram.dynamics._flow import GradientFlow, solve
 from engram.dynamics._trajectory import Status, Trajectory
-from engram.system import AbstractSystem
+from engram.system import AbstractSystem, Look
 
 # Steps between two looks at whether to go on. A short loop of known length compiles to far faster
 # code than one whose end is known only as it runs, or whose body is long.
 BURST = 32
 
 
+class Moment(eqx.Module):
+    """A moment of a run: what moves, how it moves, what is carried, and a look at the state."""
+
+    system: Any
+    dynamics: Any
+    carry: Any
+    look: Look
+
+    @property
+    def state(self) -> Any:
+        return self.dynamics.state_of(self.carry.inner)
+
+
+def moment_of(system: AbstractSystem, dynamics: AbstractDynamics, carry: Any) -> Moment:
+    """The moment at which a run is."""
+    return Moment(system, dynamics, carry, system.look(dynamics.state_of(carry.inner)))
+
+
 class AbstractFold(eqx.Module):
-    """A reduction over every step: first hits, spikes and such cannot come from sparse records."""
+    """A reduction over every step: first hits, spikes and such cannot come from sparse records.
+
+    `init` and `update` are enough. A fold that `can_glide` has `watch`, `see`, `is_quiet` and `skip` as
+    well, and goes faster through stretches in which nothing happens.
+    """
 
     @abc.abstractmethod
     def init(self, system: AbstractSystem, state: PyTree) -> Any:
         """What is known before the first step."""
 
     @abc.abstractmethod
-    def update(self, folded: Any, index: Array, system: AbstractSystem, state: PyTree) -> Any:
-        """Take in the state at step `index`."""
+    def update(self, folded: Any, index: Array, moment: Moment) -> Any:
+        """Take in step `index`."""
 
-    @abc.abstractmethod
+    def describe(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+        """The result as variables of a dataset: axes and values by name; by default each part by its name."""
+        del last
+        parts = jax.tree_util.tree_flatten_with_path(folded)[0]
+        named = {jax.tree_util.keystr(path, simple=True, separator="_"): x for path, x in parts}
+        found = {name or type(self).__name__.lower(): x for name, x in named.items()}
+        axes = lambda name, x: tuple(f"{name}_{i}" for i in range(np.ndim(x)))
+        return {name: (axes(name, x), np.asarray(x)) for name, x in found.items()}
+
+    @property
+    def can_glide(self) -> bool:
+        """Whether it has the four methods below."""
+        return False
+
     def watch(self, folded: Any, index: Array) -> Any:
         """Begin to look out for anything that `update` would have to take in one by one."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
-    def see(self, watched: Any, system: AbstractSystem, state: PyTree) -> Any:
-        """Look at one state; cheaper than `update`."""
+    def see(self, watched: Any, moment: Moment) -> Any:
+        """Take in one step; cheaper than `update`."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def is_quiet(self, watched: Any) -> Array:
         """Whether nothing happened in what was seen, so that `skip` is as good as `update`."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def skip(self, folded: Any, watched: Any, index: Array) -> Any:
         """Take in a quiet stretch whose last step was `index`, all at once."""
+        raise NotImplementedError
 
 
 class Carry(eqx.Module):
@@ -86,10 +123,9 @@ def advance(
     """
 
     def take(carry: Carry) -> Carry:
-        state = dynamics.state_of(carry.inner)
         folded = carry.folded
         if fold is not None:
-            folded = fold.update(folded, carry.index, system, state)
+            folded = fold.update(folded, carry.index, moment_of(system, dynamics, carry))
         inner = dynamics.step(system, carry.inner, carry.index, key)
         return Carry(carry.index + 1, inner, folded, carry.status)
 
@@ -103,8 +139,9 @@ def advance(
 
         def body(i, inner_and_watched):
             inner, watched = inner_and_watched
-            watched = fold.see(watched, system, dynamics.state_of(inner))
-            return dynamics.step(system, inner, carry.index + i, key), watched
+            here = Carry(carry.index + i, inner, carry.folded, carry.status)
+            watched = fold.see(watched, moment_of(system, dynamics, here))
+            return dynamics.step(system, inner, here.index, key), watched
 
         watched = fold.watch(carry.folded, carry.index)
         inner, watched = jax.lax.fori_loop(0, BURST, body, (carry.inner, watched))
@@ -118,7 +155,7 @@ def advance(
 
     def burst(carry_and_sound):
         carry, _ = carry_and_sound
-        if fold is None:
+        if fold is None or not fold.can_glide:
             ahead = walk(carry)
         else:
             glided, quiet = glide(carry, fold)
@@ -190,7 +227,7 @@ def finish(
     """What the fold makes of the whole run, the last state included."""
     if fold is None:
         return None
-    return fold.update(carry.folded, carry.index, system, dynamics.state_of(carry.inner))
+    return fold.update(carry.folded, carry.index, moment_of(system, dynamics, carry))
 
 
 @traceable

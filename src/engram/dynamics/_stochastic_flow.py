@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_scalar, is_traced, read_array
 from engram._types import Array
@@ -111,6 +111,22 @@ class StochasticGradientFlow(AbstractStepwise):
     def needs_key(self) -> bool:
         return self.brownian is None or self.is_isotropic
 
+    @property
+    def record_at(self) -> np.ndarray:
+        return np.unique(self.record_steps)
+
+    @property
+    def counts_time(self) -> bool:
+        return True
+
+    def check(self, system: AbstractSystem) -> None:
+        law = np.shape(system.law)
+        if self.brownian is not None and self.brownian.shape[1:] != law:
+            raise InputError(
+                f"`brownian` must have rows of the shape of the law, {law}, got "
+                f"{self.brownian.shape[1:]}. Give one increment per sample and step."
+            )
+
     def step(
         self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
     ) -> Any:
@@ -128,9 +144,8 @@ class StochasticGradientFlow(AbstractStepwise):
         if not self.is_isotropic:
             return state
         here = jax.random.fold_in(_need(key), 2 * index + 1)
-        d = system.dim
-        dE = jnp.sqrt(dt) * jax.random.normal(here, (d, d), law.dtype)
-        return jax.tree.map(jnp.add, state, system.lift(self.noise_scale * dE))
+        shake = lambda x, dE: x + self.noise_scale * (jnp.sqrt(dt) * dE)
+        return jax.tree.map(shake, state, system.noise(state, here))
 
     @property
     def num_steps(self) -> int:
@@ -142,10 +157,6 @@ class StochasticGradientFlow(AbstractStepwise):
         # At the times asked for, those very numbers.
         place = np.minimum(np.searchsorted(self.record_steps, steps), len(self.times) - 1)
         return np.where(self.record_steps[place] == steps, self.times[place], summed)
-
-    def threshold(self, index: Array) -> Float[Array, ""]:
-        del index
-        return jnp.asarray(jnp.nan)
 
 
 def _need(key: PRNGKeyArray | None) -> PRNGKeyArray:

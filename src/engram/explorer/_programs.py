@@ -18,7 +18,8 @@ _known: set[Any] = set()
 def programs_of(state: S.State, sizes: tuple[int, int, int]) -> list[Any]:
     """A name for the program of each run: two runs with one name share it."""
     records = state.steps + 1 if state.steps <= S.DENSE_STEPS else S.FEW_STEPS
-    segment = segment_size(sizes, records)
+    N, M, d = sizes
+    segment = segment_size(N * M + d**2, records)
     return [
         (
             sizes,

@@ -1,18 +1,28 @@
 """MemorySystem: the matrix W as a system that dynamics can move."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
+from engram._checks import InputError, check_finite
 from engram._precision import traceable
-from engram._types import Array, Weights
-from engram.memory._loss import grad_given_law, loss_given_law
+from engram._types import Array, Scalar, Scores, Weights
+from engram.memory._curvature import hvp, sharpness
+from engram.memory._loss import error_rate, grad_given_law, loss_given_law, token_losses
+from engram.memory._scores import class_margins, margins, recall_probs, scores
 from engram.problem import Problem
-from engram.system import AbstractSystem
+from engram.system import AbstractSystem, Look
 
 
 class MemorySystem(AbstractSystem):
-    """A memory whose state is its weights `W`.
+    r"""A memory whose state is its weights `W`.
+
+    Args:
+        problem: What is to be remembered.
+        layer_norm: Whether scores are taken from $W e_x / \|W e_x\|$; then W must not start at zero.
 
     Paper: eq:obj, eq:grad.
     """
@@ -27,24 +37,75 @@ class MemorySystem(AbstractSystem):
         self.layer_norm = layer_norm
 
     @traceable
+    def look(self, state: Weights, law: Array | None = None) -> Look:
+        return Look(
+            self.loss(state, law),
+            error_rate(self.problem, state, layer_norm=self.layer_norm),
+            margins(self.problem, state, layer_norm=self.layer_norm),
+            token_losses(self.problem, state, layer_norm=self.layer_norm),
+        )
+
+    @traceable
     def loss(self, state: Weights, law: Array | None = None) -> Float[Array, ""]:
         law = jnp.asarray(self.law if law is None else law)
         return loss_given_law(self.problem, state, law, self.layer_norm, None)
 
     @traceable
-    def grad(self, state: Weights, law: Array | None = None) -> Weights:
+    def grad(self, state: Weights, law: Array | None = None, look: Look | None = None) -> Weights:
+        del look
         law = jnp.asarray(self.law if law is None else law)
         return grad_given_law(self.problem, state, law, self.layer_norm, None)
 
+    def hvp(self, state: Weights, v: Weights) -> Weights:
+        return hvp(self.problem, state, v, layer_norm=self.layer_norm)
+
+    def weights(self, state: Weights) -> Weights:
+        return state
+
+    def scores(self, state: Weights) -> Scores:
+        return scores(self.problem, state, layer_norm=self.layer_norm)
+
+    def class_margins(self, state: Weights) -> Scores:
+        return class_margins(self.problem, state, layer_norm=self.layer_norm)
+
+    def recall_probs(self, state: Weights) -> Scores:
+        return recall_probs(self.problem, state, layer_norm=self.layer_norm)
+
+    def sharpness(self, state: Weights) -> Scalar:
+        return sharpness(self.problem, state, layer_norm=self.layer_norm)
+
+    def outline(self, state: Weights) -> Float[Array, " K"]:
+        w = self.scores(state)
+        return (w - w.mean(axis=1, keepdims=True)).ravel()
+
+    def start(self, W: Weights | None = None) -> Weights:
+        """Weights to begin at, by default zero."""
+        return self.problem.zero_weights if W is None else W
+
+    def check(self, state: Weights) -> None:
+        d = self.problem.dim
+        if np.shape(state) != (d, d):
+            raise InputError(
+                f"`start` must be the weights W_0, shape (d, d) = ({d}, {d}), got shape "
+                f"{np.shape(state)}."
+            )
+        check_finite("start", np.asarray(state))
+        lengths = np.linalg.norm(self.problem.inputs @ np.asarray(state).T, axis=1)
+        if self.layer_norm and (lengths == 0).any():
+            raise InputError(
+                f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token "
+                f"{int(np.argmin(lengths))}. Start from small random weights."
+            )
+
     @property
-    def dim(self) -> int:
-        return self.problem.dim
+    def is_bounded(self) -> bool:
+        return self.layer_norm
 
-    def norm(self, direction: Weights) -> Float[Array, ""]:
-        return jnp.sqrt(jnp.sum(direction * direction))
+    def coords(self) -> dict[str, Any]:
+        return self.problem.coords()
 
-    def speed(self, direction: Weights) -> Float[Array, ""]:
-        return self.norm(direction)
+    def size(self, state: Weights) -> int:
+        return self.problem.size
 
-    def lift(self, change: Weights) -> Weights:
-        return change
+    def kept(self, state: Weights) -> dict[str, Any]:
+        return {"weights": self.weights(state)}

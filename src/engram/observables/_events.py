@@ -10,12 +10,8 @@ from jaxtyping import Bool, Float, Int, PyTree
 
 from engram._precision import in_input_precision, nan_is_a_result
 from engram._types import Array
-from engram.dynamics import AbstractFold
-from engram.memory import MemorySystem, error_rate, margins
-from engram.particles import MarginSystem, ParticleSystem
-from engram.particles import error_rate as particle_error
-from engram.particles import margins as particle_margins
-from engram.system import AbstractSystem
+from engram.dynamics import AbstractFold, Moment
+from engram.system import AbstractSystem, Look
 
 NEVER = -1  # inside the fold only: results say "not reached" by NaN
 _KEPT = 8  # spikes kept in detail; all of them are counted
@@ -72,8 +68,8 @@ class Events(AbstractFold):
     spike_factor: Any = SPIKE_FACTOR
 
     def init(self, system: AbstractSystem, state: PyTree) -> Found:
-        law = jnp.asarray(system.law)
-        return self.nothing(law.shape[0], law.dtype)
+        loss, _, margins = _numbers(system.look(state))
+        return self.nothing(len(margins), loss.dtype)
 
     def nothing(self, N: int, dtype: Any) -> Found:
         """What is known of N tokens before anything has happened."""
@@ -86,9 +82,13 @@ class Events(AbstractFold):
             tokens=jnp.full((5, N), NEVER, int).at[:2].set(0),
         )
 
-    def update(self, folded: Found, index: Array, system: AbstractSystem, state: PyTree) -> Found:
-        loss, error, margin = measure(system, state)
+    def update(self, folded: Found, index: Array, moment: Moment) -> Found:
+        loss, error, margin = _numbers(moment.look)
         return self.take(folded, index, loss, error, margin)
+
+    @property
+    def can_glide(self) -> bool:
+        return True
 
     def watch(self, folded: Found, index: Array) -> Watched:
         # Before anything was seen, or within a spike, every step counts.
@@ -97,8 +97,8 @@ class Events(AbstractFold):
         perfect = folded.last_imperfect < index - 1
         return Watched(quiet, previous, folded.tokens[0] > 0, perfect)
 
-    def see(self, watched: Watched, system: AbstractSystem, state: PyTree) -> Watched:
-        loss, error, margin = measure(system, state)
+    def see(self, watched: Watched, moment: Moment) -> Watched:
+        loss, error, margin = _numbers(moment.look)
         same = ((margin > 0) == watched.right).all() & ((error == 0) == watched.perfect)
         quiet = watched.quiet & (loss <= watched.loss) & same
         return Watched(quiet, loss, watched.right, watched.perfect)
@@ -117,6 +117,9 @@ class Events(AbstractFold):
                 jnp.asarray(folded.steps).at[2].set(last),
             ),
         )
+
+    def describe(self, folded: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+        return describe_events(folded, last)
 
     def take(self, f: Found, t: Array, loss: Array, error: Array, margin: Array) -> Found:
         """Take in the loss, the error and the margins of step `t`."""
@@ -150,31 +153,31 @@ class Events(AbstractFold):
         )
 
 
-@in_input_precision
-def measure(system: AbstractSystem, state: PyTree) -> tuple[Any, Any, Array]:
-    """Loss, 0-1 loss and margins of a state, whatever its space."""
-    if isinstance(system, ParticleSystem):
-        problem, w = system.problem, state.scores
-        return system.loss(state), particle_error(problem, w), particle_margins(problem, w)
-    if isinstance(system, MarginSystem):
-        return system.loss(state), system.error(state), state.margins
-    assert isinstance(system, MemorySystem)
-    options = {"layer_norm": True} if system.layer_norm else {}
-    problem = system.problem
-    return (
-        system.loss(state),
-        error_rate(problem, state, **options),
-        margins(problem, state, **options),
-    )
+def _numbers(look: Look) -> tuple[Any, Any, Any]:
+    """Loss, 0-1 loss and margins; a system that has no tokens, or cannot tell right from wrong, has none."""
+    loss = jnp.asarray(look.loss)
+    error = jnp.full_like(loss, jnp.nan) if look.error is None else look.error
+    margins = jnp.zeros(loss.shape + (0,), loss.dtype) if look.margins is None else look.margins
+    return loss, jnp.asarray(error), jnp.asarray(margins)
 
 
 def describe_events(found: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Turn the fold into named variables; what did not happen is NaN, never the horizon."""
+    """Turn the fold into named variables; what did not happen is NaN, never the horizon.
+
+    Of a system without margins nothing is said of single tokens.
+    """
     step = lambda value: np.where(np.asarray(value) == NEVER, np.nan, value).astype(float)
     last_rise, first_perfect, last_imperfect, highest_step = np.asarray(found.steps)
     start, peak, end = step(found.spikes)
     num_spikes, stays = int(found.num_spikes), int(last_imperfect) + 1
     kept = min(num_spikes, _KEPT)
+    tokens = np.asarray(found.tokens)
+    of_tokens = {
+        "num_forgotten": (("token",), tokens[1]),
+        "first_forgotten": (("token",), step(tokens[2])),
+        "last_forgotten": (("token",), step(tokens[3])),
+        "last_relearnt": (("token",), step(tokens[4])),
+    }
     return {
         "first_perfect": ((), step(first_perfect)),
         "perfect_from": ((), float(stays) if stays <= last else np.nan),
@@ -186,18 +189,16 @@ def describe_events(found: Found, last: int) -> dict[str, tuple[tuple[str, ...],
         "spike_height": (("spike",), np.asarray(found.heights)[:kept]),
         "highest_spike": ((), float(found.losses[2]) if num_spikes else np.nan),
         "highest_spike_step": ((), step(highest_step)),
-        "num_forgotten": (("token",), np.asarray(found.tokens)[1]),
-        "first_forgotten": (("token",), step(found.tokens[2])),
-        "last_forgotten": (("token",), step(found.tokens[3])),
-        "last_relearnt": (("token",), step(found.tokens[4])),
+        **(of_tokens if tokens.shape[1] else {}),
     }
 
 
 @in_input_precision
 @nan_is_a_result()
 @eqx.filter_jit
-def events_of_series(events: Events, loss: Array, error: Array, margin: Array) -> Found:
-    """The events of a recorded series, counted in records: for flows, which have no steps."""
-    first = events.nothing(np.shape(margin)[1], jnp.asarray(margin).dtype)
-    rows = (jnp.arange(len(loss)), jnp.asarray(loss), jnp.asarray(error), jnp.asarray(margin))
+def events_of_series(events: Events, looks: Look) -> Found:
+    """The events of a series of looks, counted in records: for flows, which have no steps."""
+    loss, error, margin = _numbers(looks)
+    first = events.nothing(margin.shape[1], margin.dtype)
+    rows = (jnp.arange(len(loss)), loss, error, margin)
     return jax.lax.scan(lambda f, row: (events.take(f, *row), None), first, rows)[0]

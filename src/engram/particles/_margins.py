@@ -1,17 +1,20 @@
 """MarginSystem: with two classes one number per token is enough, its margin."""
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError
 from engram._precision import traceable
-from engram._types import Array, Weights
+from engram._types import Array, Scalar, Scores, Weights
+from engram.particles._curvature import sharpness
+from engram.particles._recall import class_margins
 from engram.problem import Problem
-from engram.system import AbstractSystem
+from engram.system import AbstractSystem, Look
 
 _FEW = 4
 
@@ -31,15 +34,20 @@ class MarginSystem(AbstractSystem):
 
     $$\Delta m_x = \eta \sum_{x'} s_x s_{x'}\, c\, \alpha_{xx'}\, \frac{p(x')}{1 + e^{m_{x'}}}.$$
 
+    Args:
+        problem: What is to be remembered; two classes, certain targets.
+        origin: The weights that a run starts from, which the margins alone do not tell; zero by default.
+
     Paper: eq:two-descent, for any number of tokens.
     """
 
     problem: Problem
     law: Float[Array, " N"]
+    origin: Any
     signs: Float[Array, " N"]
     coupling: Float[Array, "N N"]
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem, origin: Weights | None = None):
         if problem.num_outputs != 2 or problem.is_noisy:
             raise InputError(
                 f"`problem` must have two classes and certain targets, got M = {problem.num_outputs}"
@@ -48,23 +56,25 @@ class MarginSystem(AbstractSystem):
         u = problem.outputs[0] - problem.outputs[1]
         self.problem = problem
         self.law = problem.law
+        self.origin = problem.zero_weights if origin is None else origin
         self.signs = 1.0 - 2.0 * problem.targets.astype(problem.probs.dtype)
         paired = self.signs[:, None] * self.signs[None, :]
         self.coupling = (u @ u) * paired * (problem.inputs @ problem.inputs.T)
 
     @traceable
-    def start(self, W: Weights) -> MarginState:
-        """The margins of given weights, before any update."""
+    def start(self, W: Weights | None = None) -> MarginState:
+        """The margins of given weights, by default the origin, before any update."""
+        W = jnp.asarray(self.origin if W is None else W)
         u = jnp.asarray(self.problem.outputs[0] - self.problem.outputs[1])
         m = self.signs * (jnp.asarray(self.problem.inputs) @ (u @ W))
         return MarginState(m, jnp.zeros_like(m), jnp.ones((), m.dtype))
 
     @traceable
-    def weights(self, state: MarginState, W0: Weights) -> Weights:
-        """The weights that a state stands for, when it began at `W0`."""
+    def weights(self, state: MarginState) -> Weights:
+        """The weights that a state stands for, when it began at the origin."""
         u = jnp.asarray(self.problem.outputs[0] - self.problem.outputs[1])
         pushed = (state.coefficients * self.signs) @ jnp.asarray(self.problem.inputs)
-        return state.kept * W0 + u[:, None] * pushed[None, :]
+        return state.kept * jnp.asarray(self.origin) + u[:, None] * pushed[None, :]
 
     @traceable
     def loss(self, state: MarginState, law: Array | None = None) -> Float[Array, ""]:
@@ -72,14 +82,36 @@ class MarginSystem(AbstractSystem):
         return (law * jax.nn.softplus(-state.margins)).sum()
 
     @traceable
-    def error(self, state: MarginState) -> Float[Array, ""]:
-        """The 0-1 error; a tie goes to the first class."""
+    def look(self, state: MarginState, law: Array | None = None) -> Look:
+        """A tie goes to the first class."""
         m, p = state.margins, jnp.asarray(self.law)
         right = (m > 0) | ((m == 0) & (jnp.asarray(self.signs) > 0))
-        return jnp.where(right, 0.0, p).sum()
+        error = jnp.where(right, 0.0, p).sum()
+        return Look(self.loss(state, law), error, m, jax.nn.softplus(-m))
 
     @traceable
-    def grad(self, state: MarginState, law: Array | None = None) -> MarginState:
+    def scores(self, state: MarginState) -> Scores:
+        E, U = jnp.asarray(self.problem.inputs), jnp.asarray(self.problem.outputs)
+        W = self.weights(state)
+        # The cheaper product first.
+        return E @ (U @ W).T if 2 * len(U) < len(E) else (E @ W.T) @ U.T
+
+    def class_margins(self, state: MarginState) -> Scores:
+        return class_margins(self.problem, self.scores(state))
+
+    def sharpness(self, state: MarginState) -> Scalar:
+        return sharpness(self.problem, self.scores(state))
+
+    @traceable
+    def grad_norm(self, state: MarginState) -> Float[Array, ""]:
+        # W is formed: the margins' own norm is exact only to the root of the rounding.
+        return jnp.linalg.norm(self.weights(self.grad(state)))
+
+    @traceable
+    def grad(
+        self, state: MarginState, law: Array | None = None, look: Look | None = None
+    ) -> MarginState:
+        del look
         law = jnp.asarray(self.law if law is None else law)
         c = -law * jax.nn.sigmoid(-state.margins)
         K = jnp.asarray(self.coupling)
@@ -88,18 +120,29 @@ class MarginSystem(AbstractSystem):
         m = functools.reduce(jnp.add, [K[:, j] * c[j] for j in range(len(c))]) if few else K @ c
         return MarginState(m, c, jnp.zeros_like(state.kept))
 
-    @property
-    def dim(self) -> int:
-        return self.problem.dim
+    def inner(self, a: MarginState, b: MarginState) -> Float[Array, ""]:
+        return (a.margins * b.coefficients).sum()
 
     def norm(self, direction: MarginState) -> Float[Array, ""]:
-        return jnp.sqrt(jnp.maximum((direction.margins * direction.coefficients).sum(), 0.0))
+        return jnp.sqrt(jnp.maximum(self.inner(direction, direction), 0.0))
 
     def speed(self, direction: MarginState) -> Float[Array, ""]:
         return jnp.sqrt(jnp.square(direction.margins).sum())
 
-    def lift(self, change: Weights) -> MarginState:
+    def noise(self, state: MarginState, key: PRNGKeyArray) -> MarginState:
         raise InputError("`noise_scale` shakes W beyond the margins. Use space='weights'.")
+
+    def outline(self, state: MarginState) -> Float[Array, " K"]:
+        return state.margins
+
+    def coords(self) -> dict[str, Any]:
+        return self.problem.coords()
+
+    def size(self, state: MarginState) -> int:
+        return self.problem.size
+
+    def kept(self, state: MarginState) -> dict[str, Any]:
+        return {"weights": self.weights(state)}
 
 
 class BareMarginSystem(MarginSystem):
@@ -110,11 +153,17 @@ class BareMarginSystem(MarginSystem):
 
     def __init__(self, problem: Problem):
         super().__init__(problem)
+        self.origin = None
 
-    def start(self, W: Weights) -> MarginState:
+    def start(self, W: Weights | None = None) -> MarginState:
         state = super().start(W)
         return MarginState(state.margins, state.coefficients[:0], state.coefficients[:0])
 
-    def grad(self, state: MarginState, law: Array | None = None) -> MarginState:
+    def grad(
+        self, state: MarginState, law: Array | None = None, look: Look | None = None
+    ) -> MarginState:
         moved = super().grad(state, law)
         return MarginState(moved.margins, state.coefficients, state.kept)
+
+    def weights(self, state: MarginState) -> Weights:
+        self._cannot_tell("weights")

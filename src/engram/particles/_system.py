@@ -1,15 +1,28 @@
 """ParticleSystem: the scores as a system that dynamics can move."""
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Float, PRNGKeyArray
 
 from engram._precision import traceable
-from engram._types import Array, Scores, Weights
+from engram._types import Array, Scalar, Scores, Weights
+from engram.particles._curvature import sharpness
 from engram.particles._force import pull
-from engram.particles._recall import centred, losses, pair_losses
+from engram.particles._recall import (
+    centred,
+    class_margins,
+    error_rate,
+    losses,
+    margins,
+    pair_losses,
+    recall_probs,
+    token_losses,
+)
 from engram.problem import Problem
-from engram.system import AbstractSystem
+from engram.system import AbstractSystem, Look
 
 
 class ParticleState(eqx.Module):
@@ -29,34 +42,71 @@ class ParticleState(eqx.Module):
 class ParticleSystem(AbstractSystem):
     """A memory whose state are its N x M particles; the Gram matrices are formed once.
 
+    Args:
+        problem: What is to be remembered.
+        origin: The weights that a run starts from, which the particles alone do not tell; zero by default.
+        shaken: Whether noise on W itself is added up, too.
+
     Paper: thm:inter.
     """
 
     problem: Problem
     law: Float[Array, "..."]
+    origin: Weights
     input_gram: Float[Array, "N N"]
     output_gram: Float[Array, "M M"]
+    shaken: bool = eqx.field(static=True)
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem, origin: Weights | None = None, *, shaken: bool = False):
         self.problem = problem
         self.law = problem.law
+        self.origin = problem.zero_weights if origin is None else origin
+        self.shaken = shaken
         self.input_gram = problem.inputs @ problem.inputs.T
         self.output_gram = problem.outputs @ problem.outputs.T
 
     @traceable
-    def start(self, W: Weights, *, shaken: bool = False) -> ParticleState:
-        """The particles of given weights, before any update."""
+    def start(self, W: Weights | None = None) -> ParticleState:
+        """The particles of given weights, by default the origin, before any update."""
         E, U = jnp.asarray(self.problem.inputs), jnp.asarray(self.problem.outputs)
+        W = self.origin if W is None else W
         w = E @ (U @ W).T
-        zero = jnp.zeros_like(W) if shaken else None
+        zero = jnp.zeros_like(W) if self.shaken else None
         return ParticleState(w, jnp.zeros_like(w), jnp.ones((), w.dtype), zero)
 
     @traceable
-    def weights(self, state: ParticleState, W0: Weights) -> Weights:
-        """The weights that a state stands for, when it began at `W0`."""
+    def weights(self, state: ParticleState) -> Weights:
+        """The weights that a state stands for, when it began at the origin."""
         E, U = jnp.asarray(self.problem.inputs), jnp.asarray(self.problem.outputs)
-        W = state.kept * W0 + U.T @ state.coefficients.T @ E
+        W = state.kept * jnp.asarray(self.origin) + U.T @ state.coefficients.T @ E
         return W if state.shaken is None else W + state.shaken
+
+    @traceable
+    def look(self, state: ParticleState, law: Array | None = None) -> Look:
+        problem, w = self.problem, state.scores
+        return Look(
+            self.loss(state, law),
+            error_rate(problem, w),
+            margins(problem, w),
+            token_losses(problem, w),
+        )
+
+    def scores(self, state: ParticleState) -> Scores:
+        return state.scores
+
+    def class_margins(self, state: ParticleState) -> Scores:
+        return class_margins(self.problem, state.scores)
+
+    def recall_probs(self, state: ParticleState) -> Scores:
+        return recall_probs(self.problem, state.scores)
+
+    def sharpness(self, state: ParticleState) -> Scalar:
+        return sharpness(self.problem, state.scores)
+
+    @traceable
+    def grad_norm(self, state: ParticleState) -> Float[Array, ""]:
+        # W is formed: the particles' own norm is exact only to the root of the rounding.
+        return jnp.linalg.norm(self.weights(self.grad(state)))
 
     @traceable
     def loss(self, state: ParticleState, law: Array | None = None) -> Float[Array, ""]:
@@ -66,26 +116,44 @@ class ParticleSystem(AbstractSystem):
         return law @ losses(self.problem, state.scores)
 
     @traceable
-    def grad(self, state: ParticleState, law: Array | None = None) -> ParticleState:
+    def grad(
+        self, state: ParticleState, law: Array | None = None, look: Look | None = None
+    ) -> ParticleState:
+        del look
         law = jnp.asarray(self.law if law is None else law)
         c = pull(self.problem, state.scores, law)
         w = jnp.asarray(self.input_gram) @ c @ jnp.asarray(self.output_gram)
         still = None if state.shaken is None else jnp.zeros_like(state.shaken)
         return ParticleState(w, c, jnp.zeros_like(state.kept), still)
 
-    @property
-    def dim(self) -> int:
-        return self.problem.dim
+    def inner(self, a: ParticleState, b: ParticleState) -> Float[Array, ""]:
+        # <sum c u e^T, sum c' u e^T> = <c, alpha c' Gamma>
+        return (a.scores * b.coefficients).sum()
 
     def norm(self, direction: ParticleState) -> Float[Array, ""]:
-        # |sum c u e^T|^2 = <c, alpha c Gamma>; below zero it is rounding.
-        return jnp.sqrt(jnp.maximum((direction.scores * direction.coefficients).sum(), 0.0))
+        # Below zero it is rounding.
+        return jnp.sqrt(jnp.maximum(self.inner(direction, direction), 0.0))
 
     def speed(self, direction: ParticleState) -> Float[Array, ""]:
         # Not the coefficients: with more tokens than dimensions they never come to rest.
         return jnp.sqrt(jnp.square(direction.scores).sum())
 
-    def lift(self, change: Weights) -> ParticleState:
-        moved = self.start(change)
-        zero = jnp.zeros_like(moved.scores)
-        return ParticleState(moved.scores, zero, jnp.zeros_like(moved.kept), change)
+    def noise(self, state: ParticleState, key: PRNGKeyArray) -> ParticleState:
+        """Noise on the entries of W, as the particles feel it."""
+        d = self.problem.dim
+        change = jax.random.normal(key, (d, d), state.scores.dtype)
+        zero = jnp.zeros_like(state.coefficients)
+        return ParticleState(self.start(change).scores, zero, jnp.zeros_like(state.kept), change)
+
+    def outline(self, state: ParticleState) -> Float[Array, " K"]:
+        w = state.scores
+        return (w - w.mean(axis=1, keepdims=True)).ravel()
+
+    def coords(self) -> dict[str, Any]:
+        return self.problem.coords()
+
+    def size(self, state: ParticleState) -> int:
+        return self.problem.size
+
+    def kept(self, state: ParticleState) -> dict[str, Any]:
+        return {"weights": self.weights(state)}

@@ -90,6 +90,25 @@ class Problem(eqx.Module):
         """What a sample is drawn from: p(x), or p(x) p(y|x) when targets are noisy."""
         return self.probs[:, None] * self.targets if self.is_noisy else self.probs
 
+    @property
+    def size(self) -> int:
+        """How many numbers its scores and its weights have, N M + d^2."""
+        return self.num_inputs * self.num_outputs + self.dim**2
+
+    @property
+    def zero_weights(self) -> Float[Array, "d d"]:
+        """W = 0."""
+        return np.zeros((self.dim, self.dim), self.probs.dtype)
+
+    def coords(self) -> dict[str, Any]:
+        """The axes of what is measured of it, as xarray has coordinates."""
+        return {
+            "token": np.arange(self.num_inputs),
+            "class": np.arange(self.num_outputs),
+            "probs": ("token", np.asarray(self.probs), {"long_name": "token frequency p(x)"}),
+            "target": ("token", np.asarray(self.labels), {"long_name": "class to recall"}),
+        }
+
     def astype(self, dtype: Any) -> "Problem":
         """The same problem with its numbers in another float type, for example "float32"."""
         if not np.issubdtype(dtype, np.floating):

@@ -10,8 +10,8 @@ import xarray as xr
 
 import engram
 from engram.dynamics import Status
-from engram.observables import OBSERVABLES, describe_events
-from engram.problem import Problem
+from engram.observables import Record
+from engram.system import AbstractSystem
 
 _EVENTS = {
     "first_perfect": "first step without error",
@@ -55,6 +55,8 @@ def label(
     times: Any,
     steps: Any,
     records: dict[str, Any],
+    about: Record,
+    fold: Any,
     found: Any,
     num_events: int,
     clock: Callable[[Any], Any] | None,
@@ -62,39 +64,33 @@ def label(
     status: Status,
     stopped_at: float | int,
     num_steps: int,
-    problem: Problem,
+    system: AbstractSystem,
     dynamics: Any,
     space: str,
     start: Any,
 ) -> Labelled:
     """Name the axes of everything recorded, and say how the run was made and how it ended."""
     along = "time" if steps is None else "step"
-    coords: dict[str, Any] = {
-        "token": np.arange(problem.num_inputs),
-        "class": np.arange(problem.num_outputs),
-        "probs": ("token", np.asarray(problem.probs), {"long_name": "token frequency p(x)"}),
-        "target": ("token", np.asarray(problem.labels), {"long_name": "class to recall"}),
-    }
+    coords = system.coords()
     about_time = {"long_name": "flow time, the sum of the learning rates", "symbol": "eta t"}
     coords["time"] = (along, np.asarray(times), about_time)
     if steps is not None:
         coords["step"] = ("step", np.asarray(steps), {"long_name": "updates made", "symbol": "t"})
     variables: dict[str, Any] = {}
-    for name, values in records.items():
-        about = OBSERVABLES[name]
-        attrs = {"long_name": about.meaning, "symbol": about.symbol}
-        variables[name] = ((along, *about.axes), np.asarray(values), attrs)
+    for name, observable in zip(about.names, about.observables, strict=True):
+        if name in records:
+            attrs = {"long_name": observable.meaning, "symbol": observable.symbol}
+            variables[name] = ((along, *observable.axes), np.asarray(records[name]), attrs)
     if found is not None:
         last = num_events - 1
-        for name, (axes, value) in describe_events(found, last).items():
+        for name, (axes, value) in fold.describe(found, last).items():
             value = value if clock is None else _at_times(name, value, clock)
-            variables[name] = (axes, value, {"long_name": _EVENTS[name]})
-    variables["start_weights"] = (
-        ("row", "col"),
-        np.asarray(start),
-        {"long_name": "W at the start"},
-    )
-    variables["final_weights"] = (("row", "col"), np.asarray(final), {"long_name": "W at the end"})
+            variables[name] = (axes, value, {"long_name": _EVENTS.get(name, name)})
+    for when, kept in (("start", start), ("final", final)):
+        for name, value in kept.items():
+            axes, symbol = _axes_of(name, np.ndim(value)), "W" if name == "weights" else name
+            attrs = {"long_name": f"{symbol} at the {'end' if when == 'final' else when}"}
+            variables[f"{when}_{name}"] = (axes, np.asarray(value), attrs)
     return Labelled(
         variables,
         coords,
@@ -111,9 +107,14 @@ def label(
     )
 
 
+def _axes_of(name: str, ndim: int) -> tuple[str, ...]:
+    return ("row", "col") if name == "weights" else tuple(f"{name}_{i}" for i in range(ndim))
+
+
 def _at_times(name: str, value: Any, clock: Callable[[Any], Any]) -> Any:
     """For flows, events are counted in records or solver steps: turn those counts into times."""
-    if name.startswith("num_") or name in ("spike_height", "highest_spike"):
+    is_step = name in _EVENTS and not name.startswith("num_")
+    if not is_step or name in ("spike_height", "highest_spike"):
         return value
     index = np.asarray(value, float)
     known = np.isfinite(index)

@@ -1,7 +1,8 @@
 """simulate: choose a space, run in compiled segments, label what was recorded."""
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -16,13 +17,11 @@ from engram._precision import in_double
 from engram._types import ArrayLike
 from engram.dynamics import (
     AbstractDynamics,
+    AbstractFold,
     AbstractStepwise,
     Carry,
     GradientFlow,
-    PracticalDescent,
     Status,
-    StochasticGradientDescent,
-    StochasticGradientFlow,
     begin,
     finish,
     run,
@@ -30,11 +29,10 @@ from engram.dynamics import (
 )
 from engram.dynamics._flow import EXPLICIT_STEPS
 from engram.dynamics._run import BURST
-from engram.memory import MemorySystem
 from engram.observables import (
     SPIKE_FACTOR,
     Events,
-    FlowRecord,
+    Folds,
     Record,
     events_of_series,
     make_record,
@@ -44,6 +42,7 @@ from engram.simulation._dataset import Labelled, label
 from engram.simulation._space import choose_space, make_system
 from engram.simulation._stop import make_stop
 from engram.simulation._when import choose_steps
+from engram.system import AbstractSystem
 
 _POINTS = 256  # records per compiled segment, at most
 _ROOM = 2**20  # numbers in the records of a segment, about
@@ -59,7 +58,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def simulate(
-    problem: Problem,
+    problem: Problem | AbstractSystem,
     dynamics: Any,
     *,
     start: ArrayLike | None = None,
@@ -70,20 +69,21 @@ def simulate(
     every: int | None = None,
     points: int | None = None,
     stop: Any = None,
-    events: bool = True,
+    events: bool | AbstractFold | Sequence[Any] = True,
     spike_factor: float = SPIKE_FACTOR,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
     r"""Run a dynamics on a problem and return what was recorded, labelled.
 
     Args:
-        problem: What is to be remembered; computed with in double precision, whatever it holds.
+        problem: What is to be remembered, computed with in double precision, whatever it holds; or a
+            system of your own, whose state then moves as it is.
         dynamics: How W moves: `GradientDescent`, `GradientFlow`, `StochasticGradientDescent`,
             `StochasticGradientFlow` or `PracticalDescent`.
-        start: $W_0$, shape (d, d); zero by default.
+        start: $W_0$, shape (d, d), zero by default; for a system a state of it, by default its `start()`.
         record: Names of observables; `engram.observables.OBSERVABLES` lists them.
         space: "weights" moves W, "particles" its N x M scores, "margins" (two classes only) the N
-            margins; "auto" picks the cheapest. The answer is the same.
+            margins; "auto" picks the cheapest. The answer is the same. A system is its own space.
         key: A JAX key or a seed, for dynamics that draw random numbers.
         at: The steps to record, increasing. By default every step up to 10,000 steps, beyond that
             200 on a logarithmic scale. Flows record at their own `times`.
@@ -91,7 +91,8 @@ def simulate(
         points: Record about this many steps, evenly on a logarithmic scale.
         stop: End early: "perfect" at the first step without error, or {"loss": 1e-3} at the first
             with a loss of at most that (likewise "error", "grad_norm").
-        events: Look at every step for perfect accuracy, spikes and forgetting.
+        events: Look at every step for perfect accuracy, spikes and forgetting. Or a fold of your own (an
+            `engram.dynamics.AbstractFold`), or a list of folds in which True stands for engram's own.
         spike_factor: How far above its running minimum the loss must be in a spike.
         progress: Called with the steps done and the steps in all.
 
@@ -114,7 +115,7 @@ def simulate(
 
 @in_double
 def simulate_arrays(
-    problem: Problem,
+    problem: Problem | AbstractSystem,
     dynamics: Any,
     *,
     start: ArrayLike | None = None,
@@ -125,7 +126,7 @@ def simulate_arrays(
     every: int | None = None,
     points: int | None = None,
     stop: Any = None,
-    events: bool = True,
+    events: bool | AbstractFold | Sequence[Any] = True,
     spike_factor: float = SPIKE_FACTOR,
     progress: Callable[[int, int], None] | None = None,
 ) -> Labelled:
@@ -140,73 +141,92 @@ def simulate_arrays(
             f"`{type(dynamics).__name__}` draws random numbers: pass `key`, a JAX key or a seed."
         )
     key = None if key is None else as_key(key)
-    problem = problem.astype("float64") if problem.probs.dtype != np.float64 else problem
-    _check_replays(problem, dynamics)
-    W0 = _read_start(problem, start, dynamics)
-    chosen = choose_space(problem, dynamics, space)
-    system, state = make_system(problem, dynamics, chosen, jnp.asarray(W0))
-    noted = make_record(record, problem, W0)
-    about = {"problem": problem, "dynamics": dynamics, "space": chosen, "start": W0}
-    fold = Events(np.asarray(spike_factor, float)) if events else None
-    if isinstance(dynamics, GradientFlow):
+    system, state, chosen = _place(problem, dynamics, start, space)
+    dynamics.check(system)
+    system.check(state)
+    noted = make_record(record, system, dynamics)
+    about = {"dynamics": dynamics, "space": chosen}
+    fold = _read_events(events, spike_factor)
+    if not isinstance(dynamics, AbstractStepwise):
         if any(option is not None for option in (at, every, points, stop)):
             raise InputError(
                 "`at`, `every`, `points` and `stop` count steps, and a flow has none. Give the flow "
                 "its `times`."
             )
-        return _flow(system, dynamics, state, noted, fold, about)
-    if isinstance(dynamics, StochasticGradientFlow) and at is None and not (every or points):
-        at = np.unique(dynamics.record_steps)
-    assert isinstance(dynamics, AbstractStepwise)
+        if fold is not None and not isinstance(fold, Events):
+            raise InputError(
+                "`events` of your own need steps, and a flow has none. Pass True or False."
+            )
+        with _in_one_line():
+            return _flow(system, dynamics, state, noted, fold, about)
+    if at is None and not (every or points):
+        at = dynamics.record_at
     steps = choose_steps(dynamics.num_steps, at, every, points)
     condition = make_stop(stop, system)
-    return _steps(system, dynamics, state, noted, fold, condition, key, steps, progress, about)
+    with _in_one_line():
+        return _steps(system, dynamics, state, noted, fold, condition, key, steps, progress, about)
 
 
-def _check_replays(problem: Problem, dynamics: AbstractDynamics) -> None:
-    """Given batches and Brownian increments must be of this problem."""
-    law = np.shape(problem.law)
-    if isinstance(dynamics, StochasticGradientDescent) and dynamics.batches is not None:
-        largest = int(dynamics.batches.max(initial=0))
-        if largest >= np.prod(law):
-            raise InputError(
-                f"`batches` must name samples of the problem, 0..{np.prod(law) - 1}, got {largest}. "
-                "Tokens count from zero."
-            )
-    if isinstance(dynamics, StochasticGradientFlow) and dynamics.brownian is not None:
-        shape = dynamics.brownian.shape[1:]
-        if shape != law:
-            raise InputError(
-                f"`brownian` must have rows of the shape of the law, {law}, got {shape}. Give one "
-                "increment per sample and step."
-            )
+@contextlib.contextmanager
+def _in_one_line() -> Iterator[None]:
+    """A refusal that comes while JAX traces has notes of JAX's own: leave them out."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(*error.args) from None
 
 
-def _read_start(problem: Problem, start: Any, dynamics: AbstractDynamics) -> np.ndarray:
+def _read_events(events: Any, spike_factor: float) -> Any:
+    """The fold over all steps: engram's own events, other folds, several of them, or none."""
+    if isinstance(events, AbstractFold):
+        return events
+    own = Events(np.asarray(spike_factor, float))
+    if isinstance(events, Sequence) and not isinstance(events, str):
+        folds = [own if each is True else each for each in events]
+        if all(isinstance(each, AbstractFold) for each in folds):
+            return Folds(tuple(folds))
+    if not isinstance(events, bool):
+        raise InputError(
+            f"`events` must be True, False, a fold, or a list of folds and True, got {events!r}."
+        )
+    return own if events else None
+
+
+def _place(what: Any, dynamics: AbstractDynamics, start: Any, space: str) -> tuple[Any, Any, str]:
+    """What moves, where it starts, and the name of the space: of a problem the cheapest one."""
+    if isinstance(what, Problem):
+        problem = what.astype("float64") if what.probs.dtype != np.float64 else what
+        W0 = _read_weights(problem, start)
+        chosen = choose_space(problem, dynamics, space)
+        return *make_system(problem, dynamics, chosen, jnp.asarray(W0)), chosen
+    if not isinstance(what, AbstractSystem):
+        raise InputError(
+            f"`problem` must be a Problem or a system, got {type(what).__name__}. Make one with "
+            "`engram.two_tokens(0.95, 0.75)`, say."
+        )
+    if space != "auto":
+        raise InputError(
+            f"`space` belongs to a Problem, got {space!r} with a system. Leave it out."
+        )
+    state = what.start() if start is None else start
+    return what, jax.tree.map(jnp.asarray, state), type(what).__name__
+
+
+def _read_weights(problem: Problem, start: Any) -> np.ndarray:
     d = problem.dim
-    if start is None:
-        start = np.zeros((d, d))
-    W = read_array("start", start)
+    W = read_array("start", problem.zero_weights if start is None else start)
     if W.shape != (d, d) or W.dtype.kind not in "fiu":
         raise InputError(
             f"`start` must be the weights W_0, shape (d, d) = ({d}, {d}), got {W.dtype} of shape "
             f"{W.shape}. Scores become weights with `particles.scores_to_weights`."
         )
-    W = W.astype(np.float64)
     check_finite("start", W)
-    if isinstance(dynamics, PracticalDescent) and dynamics.layer_norm:
-        lengths = np.linalg.norm(problem.inputs @ W.T, axis=1)
-        if (lengths == 0).any():
-            raise InputError(
-                f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token "
-                f"{int(np.argmin(lengths))}. Start from small random weights."
-            )
-    return W
+    return W.astype(np.float64)
 
 
 @eqx.filter_jit
-def _begin(system: Any, dynamics: Any, state: Any, fold: Any) -> Carry:
-    return begin(system, dynamics, state, fold)
+def _begin(system: Any, dynamics: Any, state: Any, fold: Any) -> tuple[Carry, Any]:
+    return begin(system, dynamics, state, fold), system.kept(state)
 
 
 @eqx.filter_jit
@@ -217,23 +237,33 @@ def _segment(system, dynamics, carry, at, record, fold, stop, key, bursts):
 
 
 @eqx.filter_jit
-def _finish(system: Any, dynamics: Any, carry: Carry, fold: Any, start: Any) -> Any:
-    state = dynamics.state_of(carry.inner)
-    return finish(system, dynamics, carry, fold), _weights(system, state, start)
+def _finish(system: Any, dynamics: Any, carry: Carry, fold: Any) -> Any:
+    kept = system.kept(dynamics.state_of(carry.inner))
+    return finish(system, dynamics, carry, fold), kept
+
+
+class _FlowRecord(eqx.Module):
+    """What is recorded of a flow, whose `record` sees a state: observables, and looks for the events."""
+
+    record: Record
+    system: Any
+    flow: Any
+    looks: bool = eqx.field(static=True)
+
+    def __call__(self, state: Any) -> Any:
+        zero = jnp.zeros((), int)
+        noted = self.record(self.system, self.flow, Carry(zero, state, None, zero))
+        return noted, self.system.look(state) if self.looks else None
 
 
 @eqx.filter_jit
-def _run_flow(system: Any, flow: Any, state: Any, record: Any, start: Any) -> Any:
+def _run_flow(system: Any, flow: Any, state: Any, record: Any) -> Any:
     path = run(system, flow, state, at=jnp.asarray(flow.times), record=record)
-    return path, _weights(system, path.final, start)
+    return path, system.kept(state), system.kept(path.final)
 
 
 def _length(row: dict[str, Any]) -> int:
     return len(next(iter(row.values()))) if row else 0
-
-
-def _weights(system: Any, state: Any, start: Any) -> Any:
-    return state if isinstance(system, MemorySystem) else system.weights(state, start)
 
 
 def _attempts(flow: GradientFlow) -> list[GradientFlow]:
@@ -249,64 +279,55 @@ def _attempts(flow: GradientFlow) -> list[GradientFlow]:
 
 
 def _flow(system, flow, state, noted: Record, events: Events | None, about) -> Labelled:
-    names = noted.names
-    if events:  # they are read off the recorded series
-        names = tuple(dict.fromkeys((*names, "loss", "error", "margins")))
-    record = FlowRecord(names, system, noted.start, noted.direction)
+    record = _FlowRecord(noted, system, flow, events is not None)
     first, *others = _attempts(flow)
-    path, final = jax.device_get(_run_flow(system, first, state, record, noted.start))
+    path, start, final = jax.device_get(_run_flow(system, first, state, record))
     if path.status == Status.STEP_LIMIT and others:
-        path, final = jax.device_get(_run_flow(system, others[0], state, record, noted.start))
+        path, start, final = jax.device_get(_run_flow(system, others[0], state, record))
     reached = int(path.num_recorded)
-    records = {name: values[:reached] for name, values in path.records.items()}
-    found = None
-    if events and reached:
-        found = events_of_series(events, *(records[name] for name in ("loss", "error", "margins")))
+    records, looks = jax.tree.map(lambda values: values[:reached], path.records)
+    found = events_of_series(events, looks) if events and reached else None
     return label(
         times=np.asarray(flow.times)[:reached],
         steps=None,
         records={name: records[name] for name in noted.names},
+        about=noted,
+        fold=events,
         found=jax.device_get(found),
         num_events=reached,
         clock=lambda index: np.asarray(flow.times)[index],
+        start=start,
         final=final,
         status=Status(int(path.status)),
         stopped_at=float(path.stopped_at),
         num_steps=int(path.num_steps),
+        system=system,
         **about,
     )
 
 
-def _numbers(sizes: tuple[int, int, int]) -> int:
-    """How many numbers a state and its scores have, about, for N, M and d."""
-    N, M, d = sizes
-    return N * M + d**2
-
-
-def segment_size(sizes: tuple[int, int, int], count: int) -> int:
+def segment_size(numbers: int, count: int) -> int:
     """How many records a segment has: a power of four, so that few numbers of records compile again.
 
     Args:
-        sizes: N, M and d of the problem.
+        numbers: How many numbers are at work in a step, about (`Problem.size`).
         count: How many steps are recorded in all.
     """
-    most = max(_ROOM // _numbers(sizes), 1)
+    most = max(_ROOM // numbers, 1)
     most = min(_POINTS, max(64, 1 << (most.bit_length() - 1)))
     fours = ((max(count, 1) - 1).bit_length() + 1) // 2
     return min(most, 4**fours)
 
 
 def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> Labelled:
-    is_flow = isinstance(dynamics, StochasticGradientFlow)
-    carry = _begin(system, dynamics, state, fold)
-    problem = about["problem"]
-    sizes = (problem.num_inputs, problem.num_outputs, problem.dim)
-    size = segment_size(sizes, len(steps))
+    is_flow = dynamics.counts_time
+    carry, first = _begin(system, dynamics, state, fold)
+    size = segment_size(system.size(state), len(steps))
     rows: list[Any] = []
     total = dynamics.num_steps
-    if total * _numbers(sizes) > _ROOM:
+    if total * system.size(state) > _ROOM:
         # A run that somebody may want to end: this compiles now, so that Ctrl-C is prompt.
-        _finish(system, dynamics, carry, fold, noted.start)
+        _finish(system, dynamics, carry, fold)
     # Between records that are close there is no room for a burst.
     bursts = bool(np.diff(steps, prepend=0, append=total).max() >= BURST)
     go = lambda carry, until: _segment(
@@ -347,7 +368,7 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
         status = Status.INTERRUPTED
     if status == Status.RUNNING:
         status = Status.COMPLETED
-    found, final = jax.device_get(_finish(system, dynamics, carry, fold, noted.start))
+    found, final = jax.device_get(_finish(system, dynamics, carry, fold))
     # In the order asked for: JAX sorts what it maps over.
     records = {name: np.concatenate([row[name] for row in rows]) for name in noted.names if rows}
     count = _length(records) if noted.names else int((steps <= int(carry.index)).sum())
@@ -355,13 +376,17 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
         times=dynamics.time_at(steps[:count]),
         steps=None if is_flow else steps[:count],
         records=records,
+        about=noted,
+        fold=fold,
         found=found,
         num_events=int(carry.index) + 1,
         clock=dynamics.time_at if is_flow else None,
+        start=jax.device_get(first),
         final=final,
         status=status,
         stopped_at=float(dynamics.time_at(int(carry.index))) if is_flow else int(carry.index),
         num_steps=int(carry.index),
+        system=system,
         **about,
     )
     if status == Status.INTERRUPTED:

@@ -27,11 +27,11 @@ def make_system(problem: Problem, dynamics: Any, space: str, W: Weights) -> tupl
         layer_norm = isinstance(dynamics, PracticalDescent) and dynamics.layer_norm
         return MemorySystem(problem, layer_norm=layer_norm), W
     if space == "margins":
-        system = MarginSystem(problem)
-        return system, system.start(W)
+        system = MarginSystem(problem, W)
+        return system, system.start()
     isotropic = isinstance(dynamics, StochasticGradientFlow) and dynamics.is_isotropic
-    system = ParticleSystem(problem)
-    return system, system.start(W, shaken=isotropic)
+    system = ParticleSystem(problem, W, shaken=isotropic)
+    return system, system.start()
 
 
 def _needs_weights(dynamics: Any) -> str | None:

@@ -1,16 +1,17 @@
 """Largest eigenvalues of a symmetric operator from its products with vectors, with their residuals."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Float, PyTree
 
 from engram._precision import in_input_precision
 from engram._types import Array
 
-Operator = Callable[[Array], Array]
+Operator = Callable[[Any], Any]
 _BASIS = 22  # vectors in the basis
 _KEPT = 6  # Ritz vectors that start the next round
 _ROUNDS = 100
@@ -20,13 +21,18 @@ class EigenPair(NamedTuple):
     r"""`value` and unit `vector`, with `residual` $= \|A v - \lambda v\|$: an eigenvalue lies that near."""
 
     value: Float[Array, "..."]
-    vector: Float[Array, "..."]
+    vector: PyTree
     residual: Float[Array, "..."]
 
 
 @in_input_precision
 def largest_eigenpairs(
-    operator: Operator, start: Float[Array, "..."], num: int = 1, *, tolerance: float | None = None
+    operator: Operator,
+    start: PyTree,
+    num: int = 1,
+    *,
+    tolerance: float | None = None,
+    inner: Callable[[Any, Any], Array] | None = None,
 ) -> EigenPair:
     r"""The largest eigenvalues of a symmetric operator, by thick-restarted Lanczos iteration.
 
@@ -38,39 +44,50 @@ def largest_eigenpairs(
     a value which has not converged shows it.
 
     Args:
-        operator: Maps arrays of the shape of `start` to arrays of that shape; linear, symmetric.
+        operator: Maps arrays, or pytrees of them, of the shape of `start` to the like; linear, symmetric.
         start: Any vector that is not orthogonal to the wanted ones; a random one will do.
         num: How many; every field of the result has a leading axis of this length.
         tolerance: Relative size of the residual; by default the two-thirds power of the machine
             precision, which gives the values themselves nearly all of their digits.
+        inner: The inner product in which the operator is symmetric; by default that of the entries.
     """
-    shape, dtype, n = start.shape, start.dtype, start.size
+    first_vector, unravel = ravel_pytree(start)
+    dtype, n = first_vector.dtype, first_vector.size
+    if inner is None:
+        dot = lambda u, v: u @ v
+        along = lambda Q, v: Q @ v
+        length = jnp.linalg.norm
+    else:
+        dot = lambda u, v: inner(unravel(u), unravel(v))
+        along = lambda Q, v: jax.vmap(lambda q: dot(q, v))(Q)
+        length = lambda v: jnp.sqrt(jnp.maximum(dot(v, v), 0.0))
     m = min(_BASIS, n)
     kept = max(1, min(_KEPT, m // 2))
     eps = float(jnp.finfo(dtype).eps)
     tol = eps ** (2 / 3) if tolerance is None else tolerance
     # In units of its own size, so that squares of tiny (or huge) entries neither vanish nor overflow.
-    unit_size = jnp.abs(operator(start)).max()
+    flat = lambda v: ravel_pytree(operator(unravel(v)))[0]
+    unit_size = jnp.abs(flat(first_vector)).max()
     scale = jnp.where(unit_size > 0, unit_size, 1.0)
-    apply = lambda v: operator(v.reshape(shape)).reshape(n) / scale
+    apply = lambda v: flat(v) / scale
 
-    clear = lambda v, Q: v - (Q @ v) @ Q
+    clear = lambda v, Q: v - along(Q, v) @ Q
     apart = clear if num > 1 else (lambda v, _: v)  # of the eigenvectors found before
 
     def unit(v):
-        norm = jnp.linalg.norm(v)
+        norm = length(v)
         return jnp.where(norm > 0, v / jnp.where(norm > 0, norm, 1.0), v), norm
 
     def extend(found, j, carry):
         Q, T, v, b, alive, size, count = carry
         Av = apply(v)
-        a = v @ Av
+        a = dot(v, Av)
         # The three-term recurrence, then one pass over the basis for the rounding errors it leaves. (In the
         # first step after a restart that pass also takes off what couples to the vectors kept.)
         rest = Av - a * v - b * Q[j - 1]
         Q = Q.at[j].set(v)
         rest = apart(clear(rest, Q), found)
-        before, b = b, jnp.linalg.norm(rest)
+        before, b = b, length(rest)
         size = jnp.maximum(size, jnp.sqrt(a * a + before * before + b * b))  # the length of Av
         goes_on = alive & (b > 8 * n * eps * size)  # else what is left is rounding: the space ended
         b = jnp.where(goes_on, b, 0.0)
@@ -91,8 +108,8 @@ def largest_eigenpairs(
         best = S[:, -kept:].T @ Q
         top, _ = unit(apart(best[-1], found))
         Atop = apply(top)
-        value = top @ Atop
-        residual = jnp.linalg.norm(Atop - value * top)
+        value = dot(top, Atop)
+        residual = length(Atop - value * top)
         # The vectors kept are coupled to the next one only, by what each lacks to be an eigenvector.
         Q = jnp.zeros_like(Q).at[:kept].set(best)
         lacks = b * S[-1, -kept:]
@@ -106,7 +123,7 @@ def largest_eigenpairs(
         found, size = before
         zero = jnp.zeros((), dtype)
         # A new start each time: the old one may be spent on the vectors already found.
-        v = jnp.roll(start.reshape(n), index)
+        v = jnp.roll(first_vector, index)
         v, norm = unit(apart(apart(v, found), found))
         state = (jnp.zeros((m, n), dtype), jnp.zeros((m, m), dtype), v, norm > 0, size)
         nothing = EigenPair(zero, jnp.zeros_like(v), zero)
@@ -117,7 +134,7 @@ def largest_eigenpairs(
             (nothing, jnp.array(True), state, none, none),
         )
         (value, v, residual), size = ended[0], ended[2][-1]
-        pair = EigenPair(scale * value, v.reshape(shape), scale * residual)
+        pair = EigenPair(scale * value, unravel(v), scale * residual)
         return (found.at[index].set(v), size), pair  # what is rounding is measured by the largest
 
     none_yet = (jnp.zeros((num, n), dtype), jnp.zeros((), dtype))

@@ -5,10 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from engram import memory
-from engram.memory import MemorySystem
-from engram.observables import NEVER, SPIKE_FACTOR, measure
-from engram.particles import MarginSystem
+from engram.observables import NEVER, SPIKE_FACTOR
 
 
 class About(NamedTuple):
@@ -67,7 +64,7 @@ def take(folded: Folded, t: Any, system: Any, state: Any, wanted: frozenset[str]
     """Take in the state at step `t`; what nobody asks for is not computed."""
     changes: dict[str, Any] = {}
     if wanted & {"first_perfect", "perfect_from"}:
-        wrong = measure(system, state)[1] > 0
+        wrong = system.look(state).error > 0
         first = folded.first_perfect
         changes["first_perfect"] = jnp.where((first == NEVER) & ~wrong, t, first)
         changes["last_wrong"] = jnp.where(wrong, t, folded.last_wrong)
@@ -94,11 +91,11 @@ def results(
 ) -> dict[str, Any]:
     """Everything asked for, once the last step has been taken in."""
     reached = lambda t: jnp.where(t == NEVER, jnp.nan, t)
-    loss, error, margins = measure(system, state)
+    look = system.look(state)
+    loss, error, margins = look.loss, look.error, look.margins
     likeliest = margins[jnp.argmax(jnp.asarray(system.problem.probs))]
     known = lambda value: jnp.where(jnp.isnan(loss), jnp.nan, value)  # NaN if it has diverged
     kept = folded.last_wrong + 1
-    is_bounded = isinstance(system, MemorySystem) and system.layer_norm
     found: dict[str, Any] = {
         "first_perfect": lambda: reached(folded.first_perfect),
         "perfect_from": lambda: jnp.where(kept >= points, jnp.nan, kept),
@@ -111,8 +108,8 @@ def results(
         "spike_height": lambda: folded.height,
         "num_spikes": lambda: folded.num_spikes.astype(float),
         "last_rise": lambda: reached(folded.last_rise),
-        "convergence": lambda: convergence(tail, is_bounded)[0],
-        "period": lambda: convergence(tail, is_bounded)[1],
+        "convergence": lambda: convergence(tail, system.is_bounded)[0],
+        "period": lambda: convergence(tail, system.is_bounded)[1],
         "tail_loss": lambda: tail.loss[-TAIL:],
     }
     return {name: found[name]() for name in sorted(wanted)}
@@ -128,8 +125,8 @@ class Tail(NamedTuple):
 
 def glance(system: Any, state: Any) -> Tail:
     """One step of the tail."""
-    loss, _, margins = measure(system, state)
-    return Tail(seen_of(system, state), margins.min(), loss)
+    look = system.look(state)
+    return Tail(system.outline(state), look.margins.min(), look.loss)
 
 
 def convergence(tail: Tail, is_bounded: bool) -> tuple[Any, Any]:
@@ -152,14 +149,3 @@ def convergence(tail: Tail, is_bounded: bool) -> tuple[Any, Any]:
     settled, finite = returns.any() & (is_bounded | ~grows), jnp.isfinite(w).all()
     code = jnp.where(settled, jnp.where(period == 1, 0, 1), jnp.where(grows, 2, 3))
     return jnp.where(finite, code, 4), jnp.where(settled & finite, period.astype(float), jnp.nan)
-
-
-def seen_of(system: Any, state: Any) -> Any:
-    """What a state looks like from outside: its scores without their common part, flat."""
-    if isinstance(system, MarginSystem):
-        return state.margins
-    if isinstance(system, MemorySystem):
-        scores = memory.scores(system.problem, state, layer_norm=system.layer_norm)
-    else:
-        scores = state.scores
-    return (scores - scores.mean(axis=1, keepdims=True)).ravel()

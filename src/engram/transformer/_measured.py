@@ -7,12 +7,12 @@ import numpy as np
 from jaxtyping import PyTree
 
 from engram._types import Array
+from engram.system import AbstractSystem, Look
 from engram.transformer._passes import Passes
 from engram.transformer._sums import Sums
-from engram.transformer._system import AbstractMatrices
 
 
-class Measured(AbstractMatrices):
+class Measured(AbstractSystem):
     """A system that remembers what it measured last: a dynamics asks for gradients, the log for losses.
 
     Args:
@@ -40,7 +40,7 @@ class Measured(AbstractMatrices):
         """Take over what was measured elsewhere."""
         self.seen.update(state=state, sums=sums)
 
-    def grad(self, state: PyTree, law: Array | None = None) -> Any:
+    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
         if law is not None or self.seen.get("state") is not state:
             weights = None if law is None else np.asarray(law)
             plain = jax.tree.map(np.asarray, state)
@@ -49,11 +49,7 @@ class Measured(AbstractMatrices):
             )
         return self.sums.grads
 
-    def loss(self, state: PyTree, law: Array | None = None) -> Any:
-        """The mean over the positions that the law names; for a loss linear in it, `TransformerSystem`."""
+    def look(self, state: PyTree, law: Array | None = None) -> Look:
+        """Means over the positions that the law names; for a loss linear in it, `TransformerSystem`."""
         self.grad(state, law)
-        return self.sums.loss
-
-    @property
-    def dim(self) -> int:
-        return self.passes.model.dim
+        return Look(self.sums.loss, 1 - self.sums.hits)

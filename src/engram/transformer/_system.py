@@ -6,31 +6,15 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float, PyTree
 
-from engram._checks import InputError
-from engram._types import Array, Weights
-from engram.system import AbstractSystem
+from engram._types import Array
+from engram.system import AbstractSystem, Look
 from engram.transformer._model import Model
 from engram.transformer._passes import Data, Share, pack, scan_sums
 from engram.transformer._sums import Sums
 from engram.transformer._task import Sequences
 
 
-class AbstractMatrices(AbstractSystem):
-    """A system whose state is several matrices, by name."""
-
-    def norm(self, direction: PyTree) -> Float[Array, ""]:
-        return jnp.sqrt(sum(jnp.square(part).sum() for part in direction.values()))
-
-    def speed(self, direction: PyTree) -> Float[Array, ""]:
-        return self.norm(direction)
-
-    def lift(self, change: Weights) -> Any:
-        raise InputError(
-            "`noise_scale` is noise on one matrix, and a transformer has several. Use `batch_size`."
-        )
-
-
-class TransformerSystem(AbstractMatrices):
+class TransformerSystem(AbstractSystem):
     """The trained matrices of a transformer; pure, to be compiled, mapped and flowed.
 
     The state is a dictionary from `wo2`, `wk2`, `wk1` to matrices, the law one weight per sequence:
@@ -72,12 +56,10 @@ class TransformerSystem(AbstractMatrices):
         named = share.weights[:, 0] @ jnp.asarray(self.data.counts, law.dtype)
         return Sums(sums.loss / self.num_positions, sums.hits / named, grads)
 
-    def loss(self, state: PyTree, law: Array | None = None) -> Float[Array, ""]:
-        return self.measure(state, law).loss
+    def look(self, state: PyTree, law: Array | None = None) -> Look:
+        """The loss and the share of positions that are predicted wrongly."""
+        sums = self.measure(state, law)
+        return Look(sums.loss, 1 - sums.hits)
 
-    def grad(self, state: PyTree, law: Array | None = None) -> Any:
+    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
         return self.measure(state, law).grads
-
-    @property
-    def dim(self) -> int:
-        return self.model.dim
