@@ -64,18 +64,19 @@ def paths():
     with jax.enable_x64(True):
 
         @eqx.filter_jit
-        def step(dynamics, index, state, folded):
-            moment = D.Moment(SYSTEM, dynamics, None, SYSTEM.look(state))
-            folded = FOLD.update(folded, index, moment)
-            return dynamics.step(SYSTEM, state, index, None), folded
+        def step(dynamics, index, inner, folded):
+            look = SYSTEM.look(dynamics.state_of(inner))
+            folded = FOLD.update(folded, index, D.Moment(SYSTEM, dynamics, None, look))
+            return dynamics.step(SYSTEM, inner, index, None), folded
 
         paths = {}
         for name, dynamics in RUNS.items():
-            state, folded = jnp.zeros((2, 2)), FOLD.init(SYSTEM, jnp.zeros((2, 2)))
-            path = paths[name] = [(state, folded)]
+            start = jnp.zeros((2, 2))
+            inner, folded = dynamics.init(SYSTEM, start), FOLD.init(SYSTEM, start)
+            path = paths[name] = [(inner, folded)]
             for t in range(STEPS):
-                state, folded = step(dynamics, jnp.asarray(t), state, folded)
-                path.append((state, folded))
+                inner, folded = step(dynamics, jnp.asarray(t), inner, folded)
+                path.append((inner, folded))
         return jax.device_get(paths)
 
 
@@ -128,4 +129,4 @@ def test_a_run_ends_at_the_last_finite_state(bad):
     carry = advance(dynamics, begin(dynamics, None), np.asarray(STEPS), None, problem)
     assert D.Status(int(carry.status)) == D.Status.NOT_FINITE
     assert carry.index == bad
-    assert np.isfinite(carry.inner).all()
+    assert np.isfinite(carry.inner.state).all()

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from engram.dynamics._descent import batch_law
+from engram.dynamics._sampling import batch_law
 
 
 @pytest.mark.usefixtures("x64")

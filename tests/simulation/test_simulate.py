@@ -359,7 +359,6 @@ REFUSED = {
         ),
         r"the shape of the law, \(2,\), got \(3,\)",
     ),
-    "schedule": (lambda: D.adam(optax.constant_schedule(1.0)), "must be a number, got a schedule"),
     "optimizer rate": (lambda: D.adam(-1.0), "`learning_rate` of adam must not be negative"),
     "times": (lambda: engram.GradientFlow([2.0, 1.0]), "`times` must increase"),
     "noise": (lambda: engram.StochasticGradientFlow([1.0]), "must be given, got neither"),

@@ -2,10 +2,15 @@
 
 from engram.dynamics._base import AbstractDynamics as AbstractDynamics
 from engram.dynamics._base import AbstractStepwise as AbstractStepwise
+from engram.dynamics._descent import Descent as Descent
 from engram.dynamics._descent import GradientDescent as GradientDescent
+from engram.dynamics._descent import PracticalDescent as PracticalDescent
 from engram.dynamics._descent import StochasticGradientDescent as StochasticGradientDescent
 from engram.dynamics._flow import GradientFlow as GradientFlow
+from engram.dynamics._optimizers import AbstractOptimizer as AbstractOptimizer
 from engram.dynamics._optimizers import Optimizer as Optimizer
+from engram.dynamics._optimizers import Plain as Plain
+from engram.dynamics._optimizers import WithDecay as WithDecay
 from engram.dynamics._optimizers import adam as adam
 from engram.dynamics._optimizers import adamw as adamw
 from engram.dynamics._optimizers import momentum as momentum
@@ -15,7 +20,6 @@ from engram.dynamics._optimizers import normalised as normalised
 from engram.dynamics._optimizers import rmsprop as rmsprop
 from engram.dynamics._optimizers import sgd as sgd
 from engram.dynamics._optimizers import sign as sign
-from engram.dynamics._practical import PracticalDescent as PracticalDescent
 from engram.dynamics._run import AbstractFold as AbstractFold
 from engram.dynamics._run import Carry as Carry
 from engram.dynamics._run import Moment as Moment
@@ -25,6 +29,12 @@ from engram.dynamics._run import finish as finish
 from engram.dynamics._run import moment_of as moment_of
 from engram.dynamics._run import run as run
 from engram.dynamics._run import segment as segment
+from engram.dynamics._sampling import AbstractSampling as AbstractSampling
+from engram.dynamics._sampling import Batches as Batches
+from engram.dynamics._sampling import Curriculum as Curriculum
+from engram.dynamics._sampling import Epochs as Epochs
+from engram.dynamics._sampling import Everything as Everything
+from engram.dynamics._sampling import Replayed as Replayed
 from engram.dynamics._stochastic_flow import StochasticGradientFlow as StochasticGradientFlow
 from engram.dynamics._trajectory import Status as Status
 from engram.dynamics._trajectory import Trajectory as Trajectory

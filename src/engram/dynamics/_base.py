@@ -17,6 +17,9 @@ from engram.system import AbstractSystem
 class AbstractDynamics(eqx.Module):
     """A way to move a system."""
 
+    layer_norm = False  # whether it asks for scores of W e_x / ||W e_x||
+    is_isotropic = False  # whether it shakes the entries of W themselves
+
     @property
     @abc.abstractmethod
     def needs_key(self) -> bool:
@@ -35,6 +38,15 @@ class AbstractDynamics(eqx.Module):
         """What gradients are divided by, entry by entry, or None."""
         del inner
         return None
+
+    @property
+    def needs_weights(self) -> str | None:
+        """Why it cannot run in the space of particles or margins, in a sentence; None if it can."""
+        return None
+
+    def settings(self) -> dict[str, Any]:
+        """Its numbers, by the names that specs and files have for them."""
+        return dict(vars(self))
 
     def check(self, system: AbstractSystem) -> None:
         """Refuse a system that it does not fit; on the host, before a run."""

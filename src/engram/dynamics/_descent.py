@@ -1,30 +1,110 @@
-"""Gradient descent, on all the data or on random batches of it."""
+"""Descent: an optimizer times a sampling; and the three names that people know."""
 
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float, PRNGKeyArray, PyTree
 
-from engram._checks import InputError, check_count, read_array
+from engram._checks import InputError, check_count
 from engram._types import Array
-from engram.dynamics._base import (
-    AbstractStepwise,
-    rate_at,
-    read_rate,
-    read_steps,
-    summed_rates,
-)
+from engram.dynamics._base import AbstractStepwise, read_steps, summed_rates
+from engram.dynamics._optimizers import AbstractOptimizer, Plain, WithDecay, wrap
+from engram.dynamics._sampling import AbstractSampling, Batches, Everything, Replayed
 from engram.system import AbstractSystem
 
 
-def descend(state: PyTree, gradient: PyTree, eta: Array) -> Any:
-    return jax.tree.map(lambda x, g: x - eta * g, state, gradient)
+class Moving(eqx.Module):
+    """A state, what the optimizer remembers, and what the sampling carries."""
+
+    state: Any
+    memory: Any
+    drawn: Any = None
 
 
-class GradientDescent(AbstractStepwise):
+class Descent(AbstractStepwise):
+    r"""Steps of an optimizer on the laws of a sampling: its changes for $\nabla L_{p_t}(W_t)$.
+
+    Args:
+        optimizer: From gradients to changes of the state.
+        sampling: Which law of the data each step sees; by default the data's own.
+        steps: How many updates; the path has one point more.
+
+    Paper: Section 2.
+    """
+
+    optimizer: AbstractOptimizer
+    sampling: AbstractSampling
+    steps: Any
+
+    def __init__(self, optimizer: Any, sampling: Any = None, *, steps: int):
+        is_own = isinstance(optimizer, AbstractOptimizer)
+        if not is_own and hasattr(optimizer, "init") and hasattr(optimizer, "update"):
+            optimizer = wrap(optimizer)
+        if not isinstance(optimizer, AbstractOptimizer):
+            raise InputError(
+                f"`optimizer` must be an optax transformation or one of engram.dynamics' own, got "
+                f"{optimizer!r}. Try `engram.dynamics.adam(1e-2)`."
+            )
+        sampling = Everything() if sampling is None else sampling
+        if not isinstance(sampling, AbstractSampling):
+            raise InputError(
+                f"`sampling` must be one of engram.dynamics' samplings, got {sampling!r}. Try "
+                "`engram.dynamics.Batches(16)`."
+            )
+        self.steps = read_steps(steps)
+        self.optimizer, self.sampling = optimizer.over(int(self.steps)), sampling
+
+    @property
+    def needs_key(self) -> bool:
+        return self.sampling.needs_key
+
+    def check(self, system: AbstractSystem) -> None:
+        self.sampling.check(system)
+
+    def init(self, system: AbstractSystem, state: PyTree) -> Moving:
+        return Moving(state, self.optimizer.init(state), self.sampling.init(system, None))
+
+    def step(
+        self, system: AbstractSystem, inner: Moving, index: Array, key: PRNGKeyArray | None
+    ) -> Moving:
+        law, drawn = self.sampling.law(system, inner.drawn, index, key)
+        g = system.grad(inner.state, law)
+        change, memory = self.optimizer.update(g, inner.memory, inner.state, index, system)
+        add = lambda x, c: jnp.asarray(x + c, jnp.asarray(x).dtype)
+        return Moving(jax.tree.map(add, inner.state, change), memory, drawn)
+
+    def state_of(self, inner: Moving) -> Any:
+        return inner.state
+
+    @property
+    def num_steps(self) -> int:
+        return int(self.steps)
+
+    def time_at(self, steps: Any) -> Any:
+        return summed_rates(self.learning_rate, steps)
+
+    def threshold(self, index: Array) -> Float[Array, ""]:
+        return self.optimizer.threshold(index)
+
+    def preconditioner(self, inner: Moving) -> Any:
+        return self.optimizer.preconditioner(inner.memory)
+
+    @property
+    def needs_weights(self) -> str | None:
+        return self.optimizer.needs_weights
+
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate: one number, one per step, or NaN where it is not known."""
+        return self.optimizer.rates()
+
+    def settings(self) -> dict[str, Any]:
+        return self.optimizer.settings() | {"steps": self.steps} | self.sampling.settings()
+
+
+class GradientDescent(Descent):
     r"""Full-batch gradient descent, $W_{t+1} = W_t - \eta_t \nabla L(W_t)$.
 
     Args:
@@ -35,35 +115,11 @@ class GradientDescent(AbstractStepwise):
     Paper: eq:GD.
     """
 
-    learning_rate: Any
-    steps: Any
-
     def __init__(self, learning_rate: Any, steps: int):
-        self.steps = read_steps(steps)
-        self.learning_rate = read_rate(learning_rate, int(self.steps))
-
-    @property
-    def needs_key(self) -> bool:
-        return False
-
-    def step(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
-    ) -> Any:
-        del key
-        return descend(inner, system.grad(inner), rate_at(self.learning_rate, index))
-
-    @property
-    def num_steps(self) -> int:
-        return int(self.steps)
-
-    def time_at(self, steps: Any) -> Any:
-        return summed_rates(self.learning_rate, steps)
-
-    def threshold(self, index: Array) -> Float[Array, ""]:
-        return 2 / rate_at(self.learning_rate, index)
+        super().__init__(Plain(learning_rate), steps=steps)
 
 
-class StochasticGradientDescent(AbstractStepwise):
+class StochasticGradientDescent(Descent):
     r"""Descent on random batches, $W_{t+1} = W_t - \frac{\eta_t}{|B|} \sum_{x \in B} \nabla \ell(W_t; x)$.
 
     Each batch holds independent draws from the law of the data.
@@ -79,71 +135,69 @@ class StochasticGradientDescent(AbstractStepwise):
     as its mean.
     """
 
-    learning_rate: Any
-    steps: Any
-    batches: Any
-    batch_size: int = eqx.field(static=True)
-
     def __init__(self, learning_rate: Any, steps: int, batch_size: int, *, batches: Any = None):
-        self.steps = read_steps(steps)
-        self.learning_rate = read_rate(learning_rate, int(self.steps))
-        self.batch_size = check_count("batch_size", batch_size)
-        self.batches = None if batches is None else _read_batches(batches, steps, batch_size)
-
-    @property
-    def needs_key(self) -> bool:
-        return self.batches is None
-
-    def check(self, system: AbstractSystem) -> None:
-        largest = -1 if self.batches is None else int(self.batches.max(initial=0))
-        if largest >= np.size(system.law):
+        sampling = Batches(batch_size) if batches is None else Replayed(batches)
+        super().__init__(Plain(learning_rate), sampling, steps=steps)
+        if isinstance(sampling, Replayed) and sampling.batches.shape != (steps, batch_size):
             raise InputError(
-                f"`batches` must name samples of the problem, 0..{np.size(system.law) - 1}, got "
-                f"{largest}. Tokens count from zero."
+                f"`batches` must be integers of shape (steps, batch_size) = ({steps}, {batch_size}), "
+                f"got shape {sampling.batches.shape}. Give one row of samples per step."
             )
 
-    def step(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
-    ) -> Any:
-        law = batch_law(system.law, self.batch_size, self.batches, index, key)
-        return descend(inner, system.grad(inner, law), rate_at(self.learning_rate, index))
+    @property
+    def batch_size(self) -> int:
+        return self.sampling.settings()["batch_size"]
 
     @property
-    def num_steps(self) -> int:
-        return int(self.steps)
-
-    def time_at(self, steps: Any) -> Any:
-        return summed_rates(self.learning_rate, steps)
-
-    def threshold(self, index: Array) -> Float[Array, ""]:
-        return 2 / rate_at(self.learning_rate, index)
+    def batches(self) -> Any:
+        return self.sampling.settings().get("batches")
 
 
-def batch_law(
-    law: Array, batch_size: int, batches: Array | None, index: Array, key: PRNGKeyArray | None
-) -> Array:
-    """The law of one batch, its counts / |B|: drawn from `law`, or replayed."""
-    law = jnp.asarray(law)
-    if batches is not None:
-        samples = jnp.asarray(batches)[index]
-    else:
-        if key is None:
-            raise InputError("`key` must be given: random batches draw from it.")
-        # Inverse of the distribution function: a sample of probability zero has no room to be hit.
-        reached = jnp.cumsum(law.ravel())
-        u = jax.random.uniform(jax.random.fold_in(key, index), (batch_size,), law.dtype)
-        samples = jnp.searchsorted(reached, u * reached[-1], side="right")
-    counts = jnp.zeros(law.size, law.dtype).at[samples].add(1.0)
-    return counts.reshape(law.shape) / batch_size
+class PracticalDescent(Descent):
+    r"""What practitioners use: momentum, preconditioning, weight decay, layer norm.
 
+    Args:
+        optimizer: One of `engram.dynamics.adam(...)`, `momentum`, `nesterov`, `adamw`, `rmsprop`,
+            `sign`, `normalised`, `muon`, `sgd`, or any optax transformation.
+        steps: How many updates.
+        batch_size: Draw batches of this size; by default all the data.
+        weight_decay: $\lambda$ of a term $\lambda W$ added to the gradient. Not with `adamw`, which has
+            a decay of its own.
+        layer_norm: Score W e_x / ||W e_x|| instead of W e_x; then W must not start at zero.
 
-def _read_batches(batches: Any, steps: int, batch_size: int) -> np.ndarray:
-    array = read_array("batches", batches)
-    if array.shape != (steps, batch_size) or array.dtype.kind not in "iu":
-        raise InputError(
-            f"`batches` must be integers of shape (steps, batch_size) = ({steps}, {batch_size}), got "
-            f"{array.dtype} of shape {array.shape}. Give one row of samples per step."
-        )
-    if array.min(initial=0) < 0:
-        raise InputError(f"`batches` must not be negative, got {array.min()}. Tokens count from 0.")
-    return array.astype(np.int32)
+    Paper: Section 2, practical descent.
+    """
+
+    layer_norm: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        optimizer: Any,
+        steps: int,
+        batch_size: int | None = None,
+        *,
+        weight_decay: Any = 0.0,
+        layer_norm: bool = False,
+    ):
+        sampling = None if batch_size is None else Batches(check_count("batch_size", batch_size))
+        super().__init__(optimizer, sampling, steps=steps)
+        self.optimizer = WithDecay(self.optimizer, weight_decay)
+        self.layer_norm = layer_norm
+
+    @property
+    def needs_weights(self) -> str | None:
+        if self.layer_norm:
+            return "layer norm divides by the length of W e_x, which the scores do not tell."
+        return super().needs_weights
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.sampling.settings().get("batch_size")
+
+    @property
+    def weight_decay(self) -> Any:
+        assert isinstance(self.optimizer, WithDecay)
+        return self.optimizer.weight_decay
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {"batch_size": self.batch_size, "layer_norm": self.layer_norm}

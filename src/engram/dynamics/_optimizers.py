@@ -1,57 +1,259 @@
-"""Practical optimizers by name: an optax factory and its numbers, so that numbers compile nothing anew."""
+"""Optimizers: from gradients to changes of the state; those of optax by name, with their numbers."""
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+from jaxtyping import PyTree
 
 from engram._checks import InputError, check_scalar, is_traced
 from engram._types import Array
+from engram.dynamics._base import rate_at, read_rate
+from engram.system import AbstractSystem
 
 
-class Optimizer(eqx.Module):
+class AbstractOptimizer(eqx.Module):
+    """A way to turn gradients into changes of the state."""
+
+    is_linear = (
+        False  # whether changes are linear in the gradients, so that particles can follow them
+    )
+
+    def over(self, steps: int) -> "AbstractOptimizer":
+        """The same for a run of so many steps: schedules become tables, so that numbers compile once."""
+        del steps
+        return self
+
+    def init(self, state: PyTree) -> Any:
+        """What is remembered before the first step; nothing by default."""
+        del state
+
+    @abc.abstractmethod
+    def update(
+        self, gradient: PyTree, memory: Any, state: PyTree, index: Array, system: AbstractSystem
+    ) -> tuple[Any, Any]:
+        """The change of the state in step `index`, and what is remembered."""
+
+    def threshold(self, index: Array) -> Any:
+        """The sharpness beyond which it is unstable on a quadratic; NaN if that is not known."""
+        del index
+        return jnp.asarray(jnp.nan)
+
+    def preconditioner(self, memory: Any) -> Any:
+        """What gradients are divided by, entry by entry, or None."""
+        del memory
+        return None
+
+    @property
+    def needs_weights(self) -> str | None:
+        """Why it cannot run in the space of particles or margins, in a sentence; None if it can."""
+        if self.is_linear:
+            return None
+        return (
+            f"{self.label} acts on the entries of W, not linearly on gradients, so the scores alone do "
+            "not tell the next scores."
+        )
+
+    @property
+    def label(self) -> str:
+        """What to call it."""
+        return type(self).__name__
+
+    def rates(self) -> Any:
+        """The learning rate: one number, one per step, or NaN where it is not known."""
+        return getattr(self, "learning_rate", np.asarray(np.nan))
+
+    def settings(self) -> dict[str, Any]:
+        """Its numbers, by the names that specs and files have for them."""
+        fields = {name: value for name, value in vars(self).items() if np.ndim(value) == 0}
+        return {"optimizer": self.label} | fields
+
+
+class Plain(AbstractOptimizer):
+    r"""Plain descent, $W - \eta_t g$.
+
+    Args:
+        learning_rate: A number, one number per step, or a schedule.
+    """
+
+    learning_rate: Any
+
+    def over(self, steps: int) -> "Plain":
+        return Plain(read_rate(self.learning_rate, steps))
+
+    def update(self, gradient, memory, state, index, system):
+        eta = rate_at(self.learning_rate, index)
+        return jax.tree.map(lambda g: -(eta * g), gradient), memory
+
+    def threshold(self, index: Array) -> Any:
+        return 2 / rate_at(self.learning_rate, index)
+
+    @property
+    def is_linear(self) -> bool:
+        return True
+
+    def settings(self) -> dict[str, Any]:
+        return {"learning_rate": self.learning_rate}
+
+
+class WithDecay(AbstractOptimizer):
+    r"""An optimizer on the gradient plus $\lambda W$: weight decay as a term of the loss.
+
+    Args:
+        optimizer: What gets that gradient; not one with a decay of its own.
+        weight_decay: $\lambda$.
+    """
+
+    optimizer: AbstractOptimizer
+    weight_decay: Any
+
+    def __init__(self, optimizer: AbstractOptimizer, weight_decay: Any):
+        traced = is_traced(weight_decay)
+        if not traced and check_scalar("weight_decay", weight_decay) < 0:
+            raise InputError(f"`weight_decay` must not be negative, got {weight_decay}. Use 0.")
+        if "weight_decay" in optimizer.settings() and (traced or weight_decay != 0):
+            name = optimizer.label
+            raise InputError(
+                f"`weight_decay` must be left out with {name}, which has its own, got {weight_decay}. "
+                f"Pass it to `{name}(..., weight_decay=...)`."
+            )
+        self.optimizer = optimizer
+        self.weight_decay = weight_decay if traced else np.asarray(weight_decay, float)
+
+    def over(self, steps: int) -> "WithDecay":
+        return WithDecay(self.optimizer.over(steps), self.weight_decay)
+
+    def init(self, state: PyTree) -> Any:
+        return self.optimizer.init(state)
+
+    def update(self, gradient, memory, state, index, system):
+        g = jax.tree.map(lambda g, x: g + self.weight_decay * x, gradient, state)
+        return self.optimizer.update(g, memory, state, index, system)
+
+    def threshold(self, index: Array) -> Any:
+        # Weight decay adds itself to the curvature that the method feels.
+        return jnp.asarray(self.optimizer.threshold(index)) - self.weight_decay
+
+    def preconditioner(self, memory: Any) -> Any:
+        return self.optimizer.preconditioner(memory)
+
+    @property
+    def is_linear(self) -> bool:
+        return self.optimizer.is_linear
+
+    @property
+    def needs_weights(self) -> str | None:
+        is_normalised = getattr(self.optimizer, "is_normalised", False)
+        if is_normalised and (is_traced(self.weight_decay) or self.weight_decay > 0):
+            return "the length of a gradient with weight decay depends on all of W."
+        return self.optimizer.needs_weights
+
+    @property
+    def label(self) -> str:
+        return self.optimizer.label
+
+    def rates(self) -> Any:
+        return self.optimizer.rates()
+
+    def settings(self) -> dict[str, Any]:
+        return {"weight_decay": self.weight_decay} | self.optimizer.settings()
+
+
+class Optimizer(AbstractOptimizer):
     """An optax transformation, kept as its factory and its numbers.
 
     Args:
         factory: Builds the transformation from the numbers.
-        numbers: Its hyper-parameters, among them `learning_rate`.
+        numbers: Its hyper-parameters, among them `learning_rate`, which may be one number per step.
         is_linear: Whether updates are linear in the gradients, so that particles can follow them.
         is_normalised: Whether gradients are divided by their norm first.
-        threshold: From the numbers to the sharpness beyond which it is unstable on a quadratic.
+        edge: From the numbers to the sharpness beyond which it is unstable on a quadratic.
+        divisor: From the numbers and the memory to what gradients are divided by; None if by nothing.
         name: What to call it.
     """
 
-    factory: Callable[..., optax.GradientTransformation] = eqx.field(static=True)
+    factory: Callable[..., Any] = eqx.field(static=True)
     numbers: dict[str, Any]
     is_linear: bool = eqx.field(static=True)
     is_normalised: bool = eqx.field(static=True)
-    threshold: Callable[[dict[str, Any]], Any] = eqx.field(static=True)
+    edge: Callable[[dict[str, Any]], Any] = eqx.field(static=True)
+    divisor: Callable[[dict[str, Any], Any], Any] | None = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
-    def build(self) -> optax.GradientTransformation:
-        """The transformation itself."""
-        return self.factory(**self.numbers)
+    def over(self, steps: int) -> "Optimizer":
+        if "learning_rate" not in self.numbers:
+            return self
+        table = read_rate(self.numbers["learning_rate"], steps)
+        return eqx.tree_at(lambda o: o.numbers, self, self.numbers | {"learning_rate": table})
+
+    def build(self, index: Any = 0) -> Any:
+        """The transformation itself, with the learning rate of step `index`."""
+        return self.factory(**self._at(index))
+
+    def _at(self, index: Any) -> dict[str, Any]:
+        if np.ndim(self.numbers.get("learning_rate", 0.0)) == 0:
+            return self.numbers
+        return self.numbers | {"learning_rate": rate_at(self.numbers["learning_rate"], index)}
+
+    def init(self, state: PyTree) -> Any:
+        return self.build().init(state)
+
+    def update(self, gradient, memory, state, index, system):
+        if self.is_normalised:
+            norm = system.norm(gradient)
+            # Once the gradient is exactly zero there is no direction left to take.
+            unit = lambda g: jnp.where(norm > 0, g / jnp.where(norm > 0, norm, 1), 0)
+            gradient = jax.tree.map(unit, gradient)
+        return self.build(index).update(gradient, memory, state)
+
+    def threshold(self, index: Array) -> Any:
+        return jnp.asarray(self.edge(self._at(index)))
+
+    def preconditioner(self, memory: Any) -> Any:
+        return None if self.divisor is None else self.divisor(self.numbers, memory)
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+    def rates(self) -> Any:
+        return self.numbers.get("learning_rate", np.asarray(np.nan))
+
+    def settings(self) -> dict[str, Any]:
+        return {"optimizer": self.name} | self.numbers
 
 
-def _named(name: str, factory, numbers, threshold, *, linear=False, normalised=False) -> Optimizer:
+def _named(
+    name: str, factory, numbers, edge, divisor=None, *, linear=False, normalised=False
+) -> Optimizer:
     for key, value in numbers.items():
-        if callable(value):
-            raise InputError(
-                f"`{key}` of {name} must be a number, got a schedule. Pass optax's own "
-                "transformation with that schedule to `PracticalDescent`."
-            )
+        if key == "learning_rate" and (callable(value) or np.ndim(value) == 1):
+            continue  # read when the number of steps is known
         if not is_traced(value) and not check_scalar(key, value) >= 0:
             raise InputError(
                 f"`{key}` of {name} must not be negative, got {value}. Choose another."
             )
-    arrays = {
-        key: value if is_traced(value) else np.asarray(value, dtype=np.float64)
-        for key, value in numbers.items()
-    }
-    return Optimizer(factory, arrays, linear, normalised, threshold, name)
+    keep = lambda value: value if is_traced(value) or callable(value) else np.asarray(value, float)
+    arrays = {key: keep(value) for key, value in numbers.items()}
+    return Optimizer(factory, arrays, linear, normalised, edge, divisor, name)
+
+
+def _optax(name: str) -> Callable[..., Any]:
+    """A factory of optax, which loads for a fifth of a second when it is first used."""
+
+    def build(**numbers: Any) -> Any:
+        import optax
+
+        return getattr(optax, name)(**numbers)
+
+    return build
+
+
+_SGD, _ADAM, _ADAMW, _RMSPROP, _SIGN = map(_optax, ("sgd", "adam", "adamw", "rmsprop", "sign_sgd"))
 
 
 def _plain(numbers: dict[str, Any]) -> Any:
@@ -82,21 +284,41 @@ def _none(numbers: dict[str, Any]) -> Any:
     return jnp.full_like(jnp.asarray(numbers["learning_rate"]), jnp.nan)
 
 
-def _make_momentum(learning_rate, momentum) -> optax.GradientTransformation:
-    return optax.sgd(learning_rate, momentum)
+def _make_momentum(learning_rate, momentum) -> Any:
+    return _SGD(learning_rate=learning_rate, momentum=momentum)
 
 
-def _make_nesterov(learning_rate, momentum) -> optax.GradientTransformation:
-    return optax.sgd(learning_rate, momentum, nesterov=True)
+def _make_nesterov(learning_rate, momentum) -> Any:
+    return _SGD(learning_rate=learning_rate, momentum=momentum, nesterov=True)
 
 
-def _make_muon(learning_rate, momentum) -> optax.GradientTransformation:
+def _make_muon(learning_rate, momentum) -> Any:
+    import optax
+
     return optax.contrib.muon(learning_rate, beta=momentum)
+
+
+def _found(memory: Any, name: str) -> Any:
+    import optax
+
+    return optax.tree_utils.tree_get_all_with_path(memory, name)[0][1]
+
+
+def _adams_divisor(numbers: dict[str, Any], memory: Any) -> Any:
+    count = _found(memory, "count")
+    unbias = 1 - numbers["b2"] ** jnp.maximum(count, 1)
+    # Before the first step there is no second moment yet.
+    root = lambda nu: jnp.where(count > 0, jnp.sqrt(nu / unbias) + numbers["eps"], jnp.nan)
+    return jax.tree.map(root, _found(memory, "nu"))
+
+
+def _rmsprops_divisor(numbers: dict[str, Any], memory: Any) -> Any:
+    return jax.tree.map(lambda nu: jnp.sqrt(nu + numbers["eps"]), _found(memory, "nu"))
 
 
 def sgd(learning_rate: Any) -> Optimizer:
     """Plain descent: W - eta g."""
-    return _named("sgd", optax.sgd, {"learning_rate": learning_rate}, _plain, linear=True)
+    return _named("sgd", _SGD, {"learning_rate": learning_rate}, _plain, linear=True)
 
 
 def momentum(learning_rate: Any, momentum: float = 0.9) -> Optimizer:
@@ -114,13 +336,13 @@ def nesterov(learning_rate: Any, momentum: float = 0.9) -> Optimizer:
 def normalised(learning_rate: Any) -> Optimizer:
     """Normalised descent: W - eta g / |g|. Its steps have a length, so nothing is stable."""
     numbers = {"learning_rate": learning_rate}
-    return _named("normalised", optax.sgd, numbers, _none, linear=True, normalised=True)
+    return _named("normalised", _SGD, numbers, _none, linear=True, normalised=True)
 
 
 def adam(learning_rate: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
     """Adam; stable up to a preconditioned sharpness of 2 (1 + b1) / ((1 - b1) eta)."""
     numbers = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "eps": eps}
-    return _named("adam", optax.adam, numbers, _averaged)
+    return _named("adam", _ADAM, numbers, _averaged, _adams_divisor)
 
 
 def adamw(
@@ -132,18 +354,20 @@ def adamw(
 ) -> Optimizer:
     """Adam with decoupled weight decay; stable up to (2 / eta - decay) (1 + b1) / (1 - b1)."""
     numbers = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "eps": eps}
-    return _named("adamw", optax.adamw, numbers | {"weight_decay": weight_decay}, _decoupled)
+    return _named(
+        "adamw", _ADAMW, numbers | {"weight_decay": weight_decay}, _decoupled, _adams_divisor
+    )
 
 
 def rmsprop(learning_rate: Any, decay: float = 0.9, eps: float = 1e-8) -> Optimizer:
     """RMSprop; stable up to a preconditioned sharpness of 2 / eta."""
     numbers = {"learning_rate": learning_rate, "decay": decay, "eps": eps}
-    return _named("rmsprop", optax.rmsprop, numbers, _plain)
+    return _named("rmsprop", _RMSPROP, numbers, _plain, _rmsprops_divisor)
 
 
 def sign(learning_rate: Any) -> Optimizer:
     """Descent by the sign of each entry of the gradient: its steps have a length, so nothing is stable."""
-    return _named("sign", optax.sign_sgd, {"learning_rate": learning_rate}, _none)
+    return _named("sign", _SIGN, {"learning_rate": learning_rate}, _none)
 
 
 def muon(learning_rate: Any, momentum: float = 0.95) -> Optimizer:
@@ -152,22 +376,8 @@ def muon(learning_rate: Any, momentum: float = 0.95) -> Optimizer:
     return _named("muon", _make_muon, numbers, _none)
 
 
-def wrap(transformation: optax.GradientTransformation) -> Optimizer:
+def wrap(transformation: Any) -> Optimizer:
     """Any optax transformation; its numbers are unknown, so are its threshold and its linearity."""
     keep = lambda: transformation
     nan = lambda numbers: jnp.asarray(np.nan)
-    return Optimizer(keep, {}, False, False, nan, "optax")
-
-
-def second_moment(optimizer: Optimizer, state: Any) -> Array | None:
-    """What Adam and RMSprop divide by, found in the optimizer's own state; None for others."""
-    found = optax.tree_utils.tree_get_all_with_path(state, "nu")
-    if not found or optimizer.name not in ("adam", "adamw", "rmsprop"):
-        return None
-    nu = found[0][1]
-    if optimizer.name == "rmsprop":
-        return jnp.sqrt(nu + optimizer.numbers["eps"])
-    count = optax.tree_utils.tree_get_all_with_path(state, "count")[0][1]
-    unbiased = nu / (1 - optimizer.numbers["b2"] ** jnp.maximum(count, 1))
-    # Before the first step there is no second moment yet.
-    return jnp.where(count > 0, jnp.sqrt(unbiased) + optimizer.numbers["eps"], jnp.nan)
+    return Optimizer(keep, {}, False, False, nan, None, "optax")

@@ -111,6 +111,10 @@ class StochasticGradientFlow(AbstractStepwise):
     def needs_key(self) -> bool:
         return self.brownian is None or self.is_isotropic
 
+    def settings(self) -> dict[str, Any]:
+        derived = ("time_steps", "record_steps")
+        return {name: value for name, value in vars(self).items() if name not in derived}
+
     @property
     def record_at(self) -> np.ndarray:
         return np.unique(self.record_steps)

@@ -110,7 +110,7 @@ def _thresholds(run: Run, dynamics: Any, steps: int) -> list[list[float]]:
         changes = [(0, run.rate), *later]
         return [[float(step), 2 / rate] for step, rate in changes]
     if run.method in ("momentum", "nesterov"):
-        return [[0.0, float(dynamics.optimizer.threshold(dynamics.optimizer.numbers))]]
+        return [[0.0, float(dynamics.threshold(np.asarray(0)))]]
     return []
 
 

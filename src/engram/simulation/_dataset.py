@@ -124,13 +124,8 @@ def _at_times(name: str, value: Any, clock: Callable[[Any], Any]) -> Any:
 def settings_of(dynamics: Any) -> dict[str, Any]:
     """The numbers of a dynamics, short enough to read; long arrays by their shape."""
     found: dict[str, Any] = {}
-    for name, value in vars(dynamics).items():
-        if name in ("time_steps", "record_steps") or name in found:
-            continue  # derived, or a number of the optimizer, such as AdamW's own decay
-        if hasattr(value, "numbers"):
-            found[name] = value.name
-            found |= {key: float(number) for key, number in value.numbers.items()}
-        elif hasattr(value, "shape"):
+    for name, value in dynamics.settings().items():
+        if hasattr(value, "shape"):
             small = np.size(value) <= 16
             found[name] = np.asarray(value).tolist() if small else f"array of shape {value.shape}"
         elif isinstance(value, str | int | float | bool) or value is None:

@@ -4,7 +4,6 @@ from typing import Any
 
 from engram._checks import InputError, check_choice
 from engram._types import Weights
-from engram.dynamics import PracticalDescent, StochasticGradientFlow
 from engram.memory import MemorySystem
 from engram.particles import MarginSystem, ParticleSystem
 from engram.problem import Problem
@@ -13,7 +12,7 @@ from engram.problem import Problem
 def choose_space(problem: Problem, dynamics: Any, space: str) -> str:
     """Which space to run in; refuses particles for dynamics that act on the entries of W."""
     check_choice("space", space, ("auto", "weights", "particles", "margins"))
-    reason = _needs_weights(dynamics)
+    reason = dynamics.needs_weights
     if reason is None:
         return _cheaper(problem, dynamics) if space == "auto" else space
     if space in ("particles", "margins"):
@@ -24,34 +23,17 @@ def choose_space(problem: Problem, dynamics: Any, space: str) -> str:
 def make_system(problem: Problem, dynamics: Any, space: str, W: Weights) -> tuple[Any, Any]:
     """What moves in a space, and the state in it that stands for the weights W."""
     if space == "weights":
-        layer_norm = isinstance(dynamics, PracticalDescent) and dynamics.layer_norm
-        return MemorySystem(problem, layer_norm=layer_norm), W
+        return MemorySystem(problem, layer_norm=dynamics.layer_norm), W
     if space == "margins":
         system = MarginSystem(problem, W)
         return system, system.start()
-    isotropic = isinstance(dynamics, StochasticGradientFlow) and dynamics.is_isotropic
-    system = ParticleSystem(problem, W, shaken=isotropic)
+    system = ParticleSystem(problem, W, shaken=dynamics.is_isotropic)
     return system, system.start()
-
-
-def _needs_weights(dynamics: Any) -> str | None:
-    if not isinstance(dynamics, PracticalDescent):
-        return None
-    if dynamics.layer_norm:
-        return "layer norm divides by the length of W e_x, which the scores do not tell."
-    if dynamics.optimizer.is_normalised and dynamics.weight_decay > 0:
-        return "the length of a gradient with weight decay depends on all of W."
-    if not dynamics.optimizer.is_linear:
-        return (
-            f"{dynamics.optimizer.name} acts on the entries of W, not linearly on gradients, so the "
-            "scores alone do not tell the next scores."
-        )
-    return None
 
 
 def _cheaper(problem: Problem, dynamics: Any) -> str:
     N, M, d = problem.num_inputs, problem.num_outputs, problem.dim
-    if isinstance(dynamics, StochasticGradientFlow) and dynamics.is_isotropic:
+    if dynamics.is_isotropic:
         return "weights"  # the noise is drawn for W anyway
     # Multiplications of one gradient: scores and back, against two Gram matrices, against one.
     weights = 2 * (N * M * d + min(N, M) * d * d)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from engram._precision import in_double
-from engram.dynamics import AbstractStepwise, GradientDescent, StochasticGradientDescent
+from engram.dynamics import AbstractStepwise, Descent, Plain
 from engram.dynamics._run import BURST
 from engram.observables import NEVER
 from engram.particles import BareMarginSystem
@@ -81,7 +81,7 @@ class Runner:
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
         self.space = choose_space(problem, dynamics, spec.run.space)
         # Plain descent needs the margins alone; others look at the length of an update.
-        plain = isinstance(dynamics, GradientDescent | StochasticGradientDescent)
+        plain = isinstance(dynamics, Descent) and isinstance(dynamics.optimizer, Plain)
         self.is_bare = self.space == "margins" and plain
         self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
         self.num_tokens = problem.num_inputs

@@ -11,8 +11,6 @@ import numpy as np
 from engram import dynamics as D
 from engram._checks import InputError
 
-_KINDS = {D.GradientDescent: "gd", D.StochasticGradientDescent: "sgd"}
-
 
 def describe(runs: Sequence[Any]) -> dict[str, Any]:
     """One table for dynamics that differ in the learning rate alone, which is then a list."""
@@ -29,31 +27,39 @@ def describe(runs: Sequence[Any]) -> dict[str, Any]:
 
 
 def _one(dynamics: Any) -> dict[str, Any]:
-    table: dict[str, Any]
-    if type(dynamics) is D.PracticalDescent:
-        optimizer = dynamics.optimizer
-        usual = _usual(optimizer.name)
-        # Plain descent has two names in a spec, with batches and without.
-        is_whole = optimizer.name == "sgd" and dynamics.batch_size is None
-        table = {"kind": "gd" if is_whole else optimizer.name} | {
-            name: float(value)
-            for name, value in optimizer.numbers.items()
-            if usual.get(name) != value
-        }
-        if dynamics.weight_decay:
-            table["weight_decay"] = float(dynamics.weight_decay)
-    elif type(dynamics) in _KINDS:
-        table = {"kind": _KINDS[type(dynamics)], "learning_rate": _rate(dynamics.learning_rate)}
-        if getattr(dynamics, "batches", None) is not None:
-            table["batches"] = _fingerprint(dynamics.batches)
-    else:  # one of the user's own
-        numbers = [np.asarray(leaf) for leaf in jax.tree.leaves(dynamics)]
-        table = {"kind": type(dynamics).__qualname__, "numbers": _fingerprint(*numbers)}
-    table["steps"] = int(dynamics.num_steps)
-    batch_size: Any = getattr(dynamics, "batch_size", None)
-    if batch_size is not None:
-        table["batch_size"] = int(batch_size)
-    return table
+    if not _is_own(dynamics):
+        return _unknown(dynamics) | {"steps": int(dynamics.num_steps)}
+    settings = dynamics.settings()
+    name = settings.pop("optimizer", "sgd")
+    usual = _usual(name)
+    table: dict[str, Any] = {}
+    for key, value in settings.items():
+        if key == "learning_rate":
+            table[key] = _rate(value)
+        elif key in ("steps", "batch_size"):
+            table |= {} if value is None else {key: int(value)}
+        elif key == "weight_decay":
+            table |= {key: float(value)} if value != usual.get(key, 0.0) else {}
+        elif np.ndim(value):
+            table[key] = _fingerprint(value)
+        elif key != "layer_norm" and usual.get(key) != value:
+            table[key] = float(value)
+    # Plain descent has two names in a spec, with batches and without.
+    kind = "gd" if name == "sgd" and "batch_size" not in table else name
+    return {"kind": kind} | table
+
+
+def _is_own(dynamics: Any) -> bool:
+    """Whether it is engram's with all its parts, and not one of the user's."""
+    if not isinstance(dynamics, D.Descent):
+        return False
+    parts = (dynamics, dynamics.optimizer, dynamics.sampling)
+    return all(type(part).__module__.startswith("engram.") for part in parts)
+
+
+def _unknown(dynamics: Any) -> dict[str, Any]:
+    numbers = [np.asarray(leaf) for leaf in jax.tree.leaves(dynamics)]
+    return {"kind": type(dynamics).__qualname__, "numbers": _fingerprint(*numbers)}
 
 
 def _usual(name: str) -> dict[str, Any]:

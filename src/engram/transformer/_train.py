@@ -14,7 +14,7 @@ import xarray as xr
 
 from engram._checks import InputError
 from engram._precision import nan_is_a_result
-from engram.dynamics import AbstractStepwise, StochasticGradientFlow
+from engram.dynamics import AbstractStepwise
 from engram.transformer._config import Config
 from engram.transformer._describe import describe
 from engram.transformer._devices import check_alike
@@ -106,14 +106,13 @@ def _check(runs: list[Any]) -> None:
     if not runs:
         raise InputError("`dynamics` must not be empty. Give at least one.")
     for dynamics in runs:
-        is_flow = isinstance(dynamics, StochasticGradientFlow)
-        if is_flow or not isinstance(dynamics, AbstractStepwise):
+        if not isinstance(dynamics, AbstractStepwise) or dynamics.counts_time:
             raise InputError(
                 f"`dynamics` must go in steps, got {type(dynamics).__name__}. Use GradientDescent, "
                 "StochasticGradientDescent or PracticalDescent; for a flow, `engram.dynamics.run` on "
                 "`engram.transformer.TransformerSystem`."
             )
-        if getattr(dynamics, "layer_norm", False):
+        if dynamics.layer_norm:
             raise InputError("`layer_norm` is not part of this transformer. Leave it out.")
 
 
