@@ -148,7 +148,7 @@ def sharpness(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scal
 
 def spectrum(
     problem: Problem, W: ArrayLike, *, restricted: bool = False, layer_norm: bool = False
-) -> Float[Array, " n"]:
+) -> Float[Array, "*T n"]:
     """All eigenvalues of the Hessian in falling order, by dense linear algebra.
 
     Args:
@@ -173,14 +173,14 @@ def spectrum(
 
 
 @jax.jit
-def _eigenvalues(H: Float[Array, "i j i j"]) -> Float[Array, " n"]:
-    n = H.shape[0] * H.shape[1]
-    return jnp.linalg.eigvalsh(H.reshape(n, n))[::-1]
+def _eigenvalues(H: Float[Array, "*T i j i j"]) -> Float[Array, "*T n"]:
+    *T, i, j, _, _ = H.shape
+    return jnp.linalg.eigvalsh(H.reshape(*T, i * j, i * j))[..., ::-1]
 
 
 @jax.jit
 def _restricted_eigenvalues(
-    H: Float[Array, "d d d d"], B: Float[Array, "d r"], A: Float[Array, "d s"]
-) -> Float[Array, " n"]:
+    H: Float[Array, "*T d d d d"], B: Float[Array, "d r"], A: Float[Array, "d s"]
+) -> Float[Array, "*T n"]:
     B, A = jnp.asarray(B, H.dtype), jnp.asarray(A, H.dtype)
-    return _eigenvalues(jnp.einsum("ijkl,ia,jb,kc,le->abce", H, B, A, B, A))
+    return _eigenvalues(jnp.einsum("...ijkl,ia,jb,kc,le->...abce", H, B, A, B, A))

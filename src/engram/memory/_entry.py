@@ -14,10 +14,14 @@ from engram.problem import Problem
 
 
 def entry(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate `fn(problem, W, ...)`; keywords named in `static` select what is compiled."""
+    """Decorate `fn(problem, W, ...)`; keywords named in `static` select what is compiled.
+
+    A stack of matrices, shape (T, d, d), is mapped over: its results are stacked alike.
+    """
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
         call = compiled(*static)(fn)
+        map_over = compiled(*static)(_mapped(fn))
         signature = inspect.signature(fn)
 
         @functools.wraps(fn)
@@ -31,21 +35,33 @@ def entry(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             chosen = {name: given.pop(name) for name in static if name in given}
             if chosen.get("block_size") is not None:
                 chosen["block_size"] = check_count("block_size", chosen["block_size"])
-            return call(problem, *(read_matrix(problem, *item) for item in given.items()), **chosen)
+            matrices = [read_matrix(problem, *item) for item in given.items()]
+            is_stack = any(matrix.ndim == 3 for matrix in matrices)
+            return (map_over if is_stack else call)(problem, *matrices, **chosen)
 
         return wrapped
 
     return decorate
 
 
+def _mapped(fn: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def over(problem: Any, *matrices: Any, **chosen: Any) -> Any:
+        axes = tuple(0 if matrix.ndim == 3 else None for matrix in matrices)
+        return jax.vmap(lambda *each: fn(problem, *each, **chosen), in_axes=axes)(*matrices)
+
+    return over
+
+
 def read_matrix(problem: Problem, name: str, W: Any) -> Any:
-    """Read a d x d matrix from whatever array was given."""
+    """Read a d x d matrix, or a stack of them, from whatever array was given."""
     d = problem.dim
     if not isinstance(W, jax.Array):
         W = read_array(name, W)
-    if W.shape != (d, d):
+    if W.shape[-2:] != (d, d) or W.ndim > 3:
         raise InputError(
-            f"`{name}` must have shape (d, d) = ({d}, {d}), got {W.shape}. It acts on columns: W e_x."
+            f"`{name}` must have shape (d, d) = ({d}, {d}), or (T, d, d) for a stack, got {W.shape}. It "
+            "acts on columns: W e_x."
         )
     if W.dtype.kind in "iu":
         W = np.asarray(W, dtype=np.float64)
