@@ -157,7 +157,10 @@ def test_layer_norm_ignores_the_size_of_the_weights():
 @pytest.mark.parametrize(
     ("W", "message"),
     [
-        (np.zeros((2, 3)), r"`W` must have shape \(d, d\) = \(2, 2\), got \(2, 3\)"),
+        (
+            np.zeros((2, 3)),
+            r"`W` must have shape \(d, d\) = \(2, 2\), or \(T, d, d\) for a stack, got \(2, 3\)",
+        ),
         (np.zeros((2, 2), complex), r"`W` must hold real numbers, got dtype complex128"),
     ],
 )
@@ -168,7 +171,9 @@ def test_unusable_weights_are_refused(W, message):
 
 def test_other_unusable_arguments_are_refused():
     problem, W = engram.two_tokens(0.5, 0.75), np.zeros((2, 2))
-    with pytest.raises(ValueError, match=r"`V` must have shape \(d, d\) = \(2, 2\), got \(3, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"`V` must have shape \(d, d\) = \(2, 2\), or \(T, d, d\).*, got \(3, 3\)"
+    ):
         memory.hvp(problem, W, V=np.eye(3))
     with pytest.raises(
         ValueError, match="`problem` must be a Problem, got ndarray. It comes first"
