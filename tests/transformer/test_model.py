@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 
+import engram
 from engram import memory
 from engram import transformer as tf
 from engram._checks import InputError
@@ -263,3 +264,17 @@ def test_sequences_must_fit(small, tmp_path):
         tf.read_weights(tmp_path / "bad.npz", dtype="float32", scale_scores=True)
     with pytest.raises(InputError, match="none does"):
         tf.prepare(tf.Config(length=2, sequences=2, num_triggers=1, dim=4))
+
+
+def test_simulate_takes_a_transformer_as_any_other_system():
+    _, model, sequences = tiny.make(length=20, sequences=3)
+    system = tf.TransformerSystem(model, sequences, ("wo2",))  # outside of double precision
+    run = engram.simulate(system, engram.GradientDescent(2.0, 2), record=("loss", "error"))
+    state = {"wo2": model["wo2"]}
+    for t in range(3):
+        value, grads = tiny.by_autodiff(model.replace(state), sequences, ("wo2",))
+        assert float(run.loss[t]) == pytest.approx(value, rel=1e-12)
+        last, state = state, {"wo2": state["wo2"] - 2.0 * grads["wo2"]}
+    np.testing.assert_allclose(run.final_wo2, last["wo2"], atol=1e-12)
+    with pytest.raises(engram.InputError, match="`weights` is not known of a TransformerSystem"):
+        engram.simulate(system, engram.GradientDescent(2.0, 2), record=("weight_norm",))

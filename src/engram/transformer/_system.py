@@ -4,6 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, PyTree
 
 from engram._types import Array
@@ -39,12 +40,15 @@ class TransformerSystem(AbstractSystem):
         # One size alone: a dynamics may compile the gradient several times over.
         self.data = pack(sequences, levels=(1.0,))
         self.model, self.matrices = model, tuple(matrices)
-        self.law = jnp.full(S, 1 / S, jnp.asarray(model.W_E).dtype)
+        self.law = np.full(S, 1 / S, np.asarray(model.W_E).dtype)
         self.num_positions = int(sequences.in_loss.sum())
 
     def start(self) -> dict[str, Any]:
         """The matrices as the model has them."""
-        return {name: jnp.asarray(self.model[name]) for name in self.matrices}
+        return {name: np.asarray(self.model[name]) for name in self.matrices}
+
+    def coords(self) -> dict[str, Any]:
+        return {"sequence": np.arange(len(self.law))}
 
     def measure(self, state: dict[str, Any], law: Array | None = None) -> Sums:
         """Loss and gradients, linear in the law, and the accuracy on the sequences it names."""
