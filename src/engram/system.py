@@ -16,6 +16,13 @@ from engram._types import Array, Scalar
 from engram.special import largest_eigenpairs, normals
 
 
+def named_parts(tree: PyTree, otherwise: str) -> dict[str, Any]:
+    """The arrays of a pytree by their paths; `otherwise` is the name of a single one."""
+    parts = jax.tree_util.tree_flatten_with_path(tree)[0]
+    named = {jax.tree_util.keystr(path, simple=True, separator="_"): x for path, x in parts}
+    return {name or otherwise: part for name, part in named.items()}
+
+
 class Look(eqx.Module):
     """What one pass over a state shows: the loss, and per token what the system can tell."""
 
@@ -130,9 +137,17 @@ class AbstractSystem(eqx.Module):
 
     def kept(self, state: PyTree) -> dict[str, Any]:
         """What is kept of the first and the last state of a run, by name: by default its parts."""
-        parts = jax.tree_util.tree_flatten_with_path(state)[0]
-        named = {jax.tree_util.keystr(path, simple=True, separator="_"): x for path, x in parts}
-        return {name or "state": part for name, part in named.items()}
+        return named_parts(state, "state")
+
+    def shown(self, look: Look, name: str) -> Any:
+        """A part of a look; what it does not show is refused by name."""
+        value = getattr(look, name)
+        if value is None:
+            raise InputError(
+                f"`{name}` is not known of a {type(self).__name__}. Leave it out, or let the system's "
+                "`look` have it."
+            )
+        return value
 
     def _cannot_tell(self, name: str) -> NoReturn:
         raise InputError(

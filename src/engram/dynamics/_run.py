@@ -15,7 +15,7 @@ from engram._types import Array
 from engram.dynamics._base import AbstractDynamics, AbstractStepwise
 from engram.dynamics._flow import GradientFlow, solve
 from engram.dynamics._trajectory import Status, Trajectory
-from engram.system import AbstractSystem, Look
+from engram.system import AbstractSystem, Look, named_parts
 
 # Steps between two looks at whether to go on. A short loop of known length compiles to far faster
 # code than one whose end is known only as it runs, or whose body is long.
@@ -58,9 +58,7 @@ class AbstractFold(eqx.Module):
     def describe(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         """The result as variables of a dataset: axes and values by name; by default each part by its name."""
         del last
-        parts = jax.tree_util.tree_flatten_with_path(folded)[0]
-        named = {jax.tree_util.keystr(path, simple=True, separator="_"): x for path, x in parts}
-        found = {name or type(self).__name__.lower(): x for name, x in named.items()}
+        found = named_parts(folded, type(self).__name__.lower())
         axes = lambda name, x: tuple(f"{name}_{i}" for i in range(np.ndim(x)))
         return {name: (axes(name, x), np.asarray(x)) for name, x in found.items()}
 

@@ -90,8 +90,10 @@ class MemorySystem(AbstractSystem):
                 f"{np.shape(state)}."
             )
         check_finite("start", np.asarray(state))
+        if not self.layer_norm:
+            return
         lengths = np.linalg.norm(self.problem.inputs @ np.asarray(state).T, axis=1)
-        if self.layer_norm and (lengths == 0).any():
+        if (lengths == 0).any():
             raise InputError(
                 f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token "
                 f"{int(np.argmin(lengths))}. Start from small random weights."

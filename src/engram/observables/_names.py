@@ -45,18 +45,7 @@ class Observable(AbstractObservable):
 
 
 def _seen(name: str) -> Callable[[Moment], Array]:
-    """What one look shows; a system that does not show it says so."""
-
-    def read(moment: Moment) -> Array:
-        value = getattr(moment.look, name)
-        if value is None:
-            raise InputError(
-                f"`{name}` is not known of a {type(moment.system).__name__}. Leave it out, or let the "
-                f"system's `look` have it."
-            )
-        return value
-
-    return read
+    return lambda moment: moment.system.shown(moment.look, name)
 
 
 def _asked(name: str) -> Callable[[Moment], Array]:

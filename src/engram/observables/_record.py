@@ -7,7 +7,7 @@ import equinox as eqx
 
 from engram._checks import InputError
 from engram._types import Array
-from engram.dynamics import moment_of
+from engram.dynamics import Moment, moment_of
 from engram.observables._names import OBSERVABLES, AbstractObservable
 
 
@@ -18,7 +18,10 @@ class Record(eqx.Module):
     observables: tuple[AbstractObservable, ...]
 
     def __call__(self, system: Any, dynamics: Any, carry: Any) -> dict[str, Array]:
-        moment = moment_of(system, dynamics, carry)
+        return self.at(moment_of(system, dynamics, carry))
+
+    def at(self, moment: Moment) -> dict[str, Array]:
+        """The observables at a moment."""
         pairs = zip(self.names, self.observables, strict=True)
         return {name: observable(moment) for name, observable in pairs}
 

@@ -24,6 +24,7 @@ from engram.dynamics import (
     Status,
     begin,
     finish,
+    moment_of,
     run,
     segment,
 )
@@ -252,8 +253,8 @@ class _FlowRecord(eqx.Module):
 
     def __call__(self, state: Any) -> Any:
         zero = jnp.zeros((), int)
-        noted = self.record(self.system, self.flow, Carry(zero, state, None, zero))
-        return noted, self.system.look(state) if self.looks else None
+        moment = moment_of(self.system, self.flow, Carry(zero, state, None, zero))
+        return self.record.at(moment), moment.look if self.looks else None
 
 
 @eqx.filter_jit

@@ -10,8 +10,8 @@ from engram._checks import InputError, check_scalar
 from engram._types import Array
 
 _ALLOWED = {
-    "loss": lambda system, state: system.look(state).loss,
-    "error": lambda system, state: system.look(state).error,
+    "loss": lambda system, state: system.loss(state),
+    "error": lambda system, state: system.shown(system.look(state), "error"),
     "grad_norm": lambda system, state: system.grad_norm(state),
 }
 
