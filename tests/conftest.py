@@ -30,10 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     XLA's older emitters, in one piece and not optimised, compile in half the time; results differ from a
     user's in the last digits, and `make test-settings` has a run as users have it. Tests that compute for
-    longer than they compile are marked `optimised`. The workers of one run
-    share what they compile, in a folder that goes with the run. The limit on its size is never met: it
-    makes JAX take a lock around each entry, without which a worker may read one that another has half
-    written, and warn.
+    longer than they compile are marked `optimised`. The workers of one run share what they compile, in a
+    folder that goes with the run. The limit on its size is never met: it makes JAX take a lock around each
+    entry, without which a worker may read one that another has half written, and warn.
     """
     if os.environ.get("ENGRAM_TEST_PLAIN"):
         return

@@ -120,6 +120,8 @@ def test_a_system_without_tokens_has_a_loss_and_its_events():
         match="^`error` is not known of a Bowl. Leave it out, or let the system's `look` have it.$",
     ):
         engram.simulate(bowl, unstable, start=np.ones(3))
+    with pytest.raises(InputError, match="`error` is not known of a Bowl"):
+        engram.simulate(bowl, unstable, start=np.ones(3), record=("loss",), stop="perfect")
     with pytest.raises(InputError, match="`record` = 'alignment' needs a problem"):
         engram.simulate(bowl, unstable, start=np.ones(3), record=("alignment",))
     with pytest.raises(InputError, match="`start` must be given: a Bowl has none"):

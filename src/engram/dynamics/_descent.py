@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, PRNGKeyArray, PyTree
 
-from engram._checks import InputError, check_count
+from engram._checks import InputError
 from engram._types import Array
 from engram.dynamics._base import AbstractStepwise, read_steps, summed_rates
 from engram.dynamics._optimizers import AbstractOptimizer, Plain, WithDecay, wrap
@@ -179,7 +179,7 @@ class PracticalDescent(Descent):
         weight_decay: Any = 0.0,
         layer_norm: bool = False,
     ):
-        sampling = None if batch_size is None else Batches(check_count("batch_size", batch_size))
+        sampling = None if batch_size is None else Batches(batch_size)
         super().__init__(optimizer, sampling, steps=steps)
         self.optimizer = WithDecay(self.optimizer, weight_decay)
         self.layer_norm = layer_norm

@@ -19,9 +19,8 @@ from engram.system import AbstractSystem
 class AbstractOptimizer(eqx.Module):
     """A way to turn gradients into changes of the state."""
 
-    is_linear = (
-        False  # whether changes are linear in the gradients, so that particles can follow them
-    )
+    is_linear = False  # whether changes are linear in gradients, so that particles can follow
+    is_normalised = False  # whether gradients are divided by their norm first
 
     def over(self, steps: int) -> "AbstractOptimizer":
         """The same for a run of so many steps: schedules become tables, so that numbers compile once."""
@@ -147,8 +146,7 @@ class WithDecay(AbstractOptimizer):
 
     @property
     def needs_weights(self) -> str | None:
-        is_normalised = getattr(self.optimizer, "is_normalised", False)
-        if is_normalised and (is_traced(self.weight_decay) or self.weight_decay > 0):
+        if self.optimizer.is_normalised and (is_traced(self.weight_decay) or self.weight_decay > 0):
             return "the length of a gradient with weight decay depends on all of W."
         return self.optimizer.needs_weights
 

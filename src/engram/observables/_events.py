@@ -119,7 +119,35 @@ class Events(AbstractFold):
         )
 
     def describe(self, folded: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
-        return describe_events(folded, last)
+        """Turn the fold into named variables; what did not happen is NaN, never the horizon.
+
+        Of a system without margins nothing is said of single tokens.
+        """
+        step = lambda value: np.where(np.asarray(value) == NEVER, np.nan, value).astype(float)
+        last_rise, first_perfect, last_imperfect, highest_step = np.asarray(folded.steps)
+        start, peak, end = step(folded.spikes)
+        num_spikes, stays = int(folded.num_spikes), int(last_imperfect) + 1
+        kept = min(num_spikes, _KEPT)
+        tokens = np.asarray(folded.tokens)
+        of_tokens = {
+            "num_forgotten": (("token",), tokens[1]),
+            "first_forgotten": (("token",), step(tokens[2])),
+            "last_forgotten": (("token",), step(tokens[3])),
+            "last_relearnt": (("token",), step(tokens[4])),
+        }
+        return {
+            "first_perfect": ((), step(first_perfect)),
+            "perfect_from": ((), float(stays) if stays <= last else np.nan),
+            "last_rise": ((), step(last_rise)),
+            "num_spikes": ((), num_spikes),
+            "spike_start": (("spike",), start[:kept]),
+            "spike_step": (("spike",), peak[:kept]),
+            "spike_end": (("spike",), end[:kept]),
+            "spike_height": (("spike",), np.asarray(folded.heights)[:kept]),
+            "highest_spike": ((), float(folded.losses[2]) if num_spikes else np.nan),
+            "highest_spike_step": ((), step(highest_step)),
+            **(of_tokens if tokens.shape[1] else {}),
+        }
 
     def take(self, f: Found, t: Array, loss: Array, error: Array, margin: Array) -> Found:
         """Take in the loss, the error and the margins of step `t`."""
@@ -159,38 +187,6 @@ def _numbers(look: Look) -> tuple[Any, Any, Any]:
     error = jnp.full_like(loss, jnp.nan) if look.error is None else look.error
     margins = jnp.zeros(loss.shape + (0,), loss.dtype) if look.margins is None else look.margins
     return loss, jnp.asarray(error), jnp.asarray(margins)
-
-
-def describe_events(found: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Turn the fold into named variables; what did not happen is NaN, never the horizon.
-
-    Of a system without margins nothing is said of single tokens.
-    """
-    step = lambda value: np.where(np.asarray(value) == NEVER, np.nan, value).astype(float)
-    last_rise, first_perfect, last_imperfect, highest_step = np.asarray(found.steps)
-    start, peak, end = step(found.spikes)
-    num_spikes, stays = int(found.num_spikes), int(last_imperfect) + 1
-    kept = min(num_spikes, _KEPT)
-    tokens = np.asarray(found.tokens)
-    of_tokens = {
-        "num_forgotten": (("token",), tokens[1]),
-        "first_forgotten": (("token",), step(tokens[2])),
-        "last_forgotten": (("token",), step(tokens[3])),
-        "last_relearnt": (("token",), step(tokens[4])),
-    }
-    return {
-        "first_perfect": ((), step(first_perfect)),
-        "perfect_from": ((), float(stays) if stays <= last else np.nan),
-        "last_rise": ((), step(last_rise)),
-        "num_spikes": ((), num_spikes),
-        "spike_start": (("spike",), start[:kept]),
-        "spike_step": (("spike",), peak[:kept]),
-        "spike_end": (("spike",), end[:kept]),
-        "spike_height": (("spike",), np.asarray(found.heights)[:kept]),
-        "highest_spike": ((), float(found.losses[2]) if num_spikes else np.nan),
-        "highest_spike_step": ((), step(highest_step)),
-        **(of_tokens if tokens.shape[1] else {}),
-    }
 
 
 @in_input_precision
