@@ -10,9 +10,7 @@ import jax
 import jax.core
 import numpy as np
 
-
-class InputError(ValueError):
-    """Input that cannot be used; the message says which argument, what was met and what to do."""
+from engram._errors import InputError as InputError
 
 
 def is_traced(*values: Any) -> bool:

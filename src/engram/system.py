@@ -13,6 +13,7 @@ from jaxtyping import Float, PRNGKeyArray, PyTree
 from engram._checks import InputError, check_finite
 from engram._precision import traceable
 from engram._types import Array, Scalar
+from engram.registry import read_off
 from engram.special import largest_eigenpairs, normals
 
 
@@ -121,6 +122,17 @@ class AbstractSystem(eqx.Module):
     def start(self) -> Any:
         """The state to start from unless another is given."""
         raise InputError(f"`start` must be given: a {type(self).__name__} has none of its own.")
+
+    def draw_start(self, scale: float, seed: int) -> Any:
+        """A random state of a scale to start from."""
+        raise InputError(
+            f"`start_scale` is not known of a {type(self).__name__}, which starts from its own `start()`. "
+            f"Leave it out, got {scale} and the seed {seed}."
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Its kind and its numbers, as specs and files have them."""
+        return read_off("system", self)
 
     def check(self, state: PyTree) -> None:
         """Refuse a state to start from; on the host, before a run."""

@@ -31,7 +31,7 @@ def test_sizes(here, option, name, value):
         (["--points", "4294967296"], "--points"),
         (["--steps", "9007199254740992", "--every", "1"], "`every` = 1 asks for"),
         (["--p1", "nan"], "--p1 (problem.p1): must be a finite number, got nan"),
-        (["--stop", "never"], "--stop (run.stop): must be 'perfect' or a table, got 'never'"),
+        (["--stop", "never"], "--stop must be one of perfect, or NAME=NUMBER, got 'never'"),
         (["--tokens", "one_hot", "-N", "40000", "-M", "40000"], "would need about"),
         ([*SPHERE, "-d", "100000"], "`dim` = 100000 would need about 298 GiB"),
         (["/dev/full"], "SPEC has more than 4 MiB"),

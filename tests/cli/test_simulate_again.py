@@ -67,7 +67,7 @@ def test_specs_come_back_as_they_were(family, kind):
         spec = read_spec(tables, "the test")
         text = write_spec(spec)
         again = read_spec(json.loads(text), "the text")
-        assert again.model_dump() == spec.model_dump()
+        assert again == spec
         assert write_spec(again) == text
 
 
@@ -201,12 +201,13 @@ def test_stored_fields_give_way_to_options_that_exclude_them(run, short):
     )
     over = lambda **given: spec_of(data, short, given)
     adam = over(dynamics={"kind": "adam"}).dynamics
-    assert (adam.learning_rate, adam.steps, adam.momentum) == (1.0, 5, None)
-    assert over(dynamics={"kind": "nesterov"}).dynamics.momentum == 0.5
+    assert (adam["learning_rate"], adam["steps"], adam.get("momentum")) == (1.0, 5, None)
+    assert over(dynamics={"kind": "nesterov"}).dynamics["momentum"] == 0.5
     points = over(run={"points": 5}).run
-    assert (points.every, points.points, points.stop) == (None, 5, "perfect")
+    assert (points.get("every"), points["points"], points["stop"]) == (None, 5, "perfect")
     flow = over(dynamics={"kind": "flow", "end": 10.0})
-    assert (flow.run.every, flow.run.stop, flow.dynamics.steps) == (None, None, None)
+    assert not {"every", "stop"} & flow.run.keys()
+    assert "steps" not in flow.dynamics
     for args, fault in (
         (("--dynamics", "flow"), "kind 'flow' needs end"),
         (("--momentum", 0.5), "kind 'gd' does not take momentum"),

@@ -82,7 +82,7 @@ def test_fields_that_would_be_ignored_are_faults(run, tmp_path):
     for text in (
         "problem.num_tokens",
         "family 'sphere' needs num_classes, dim",
-        "kind 'gd' does not take layer_norm, momentum",
+        "kind 'gd' does not take momentum",
     ):
         assert text in done.stderr
 

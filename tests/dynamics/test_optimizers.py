@@ -6,7 +6,7 @@ import pytest
 import engram
 from engram import dynamics as D
 from engram._checks import InputError
-from engram.simulation._dataset import settings_of
+from engram.registry import table
 
 
 def test_adamw_is_stable_up_to_its_threshold_on_a_quadratic():
@@ -28,5 +28,5 @@ def test_adamw_has_one_weight_decay_only():
 def test_settings_hold_the_weight_decay_that_acts():
     coupled = engram.PracticalDescent(D.adam(0.1), 5, weight_decay=0.2)
     decoupled = engram.PracticalDescent(D.adamw(0.1, weight_decay=0.2), 5)
-    assert settings_of(coupled)["weight_decay"] == 0.2
-    assert settings_of(decoupled)["weight_decay"] == 0.2
+    assert table(coupled)["weight_decay"] == 0.2
+    assert table(decoupled)["weight_decay"] == 0.2

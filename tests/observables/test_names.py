@@ -9,7 +9,7 @@ import cases
 import engram
 from engram.dynamics import AbstractDynamics, Carry, Moment
 from engram.memory import MemorySystem
-from engram.observables import OBSERVABLES
+from engram.observables import OBSERVABLES, make_observable
 from engram.particles import MarginSystem, ParticleSystem
 
 THRESHOLD = 3.25
@@ -88,7 +88,7 @@ class Method(AbstractDynamics):
 
 def observe(system, state, names, direction=None, method=Method()):  # noqa: B008
     moment = Moment(system, method, Carry(0, state, None, 0), system.look(state))
-    chosen = {name: OBSERVABLES[name] for name in names}
+    chosen = {name: make_observable(name) for name in names}
     if "alignment" in chosen:
         chosen["alignment"] = eqx.tree_at(
             lambda o: o.direction, chosen["alignment"], direction, is_leaf=lambda x: x is None
@@ -138,7 +138,7 @@ def test_each_observable_is_its_definition(case):
         np.testing.assert_allclose(
             found[name], expected[name], rtol=1e-10, atol=1e-10, err_msg=name
         )
-        assert np.ndim(found[name]) == len(OBSERVABLES[name].axes), name
+        assert np.ndim(found[name]) == len(OBSERVABLES[name].about["axes"]), name
 
 
 @pytest.mark.usefixtures("x64")

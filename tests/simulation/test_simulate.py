@@ -31,7 +31,7 @@ def test_the_dataset_is_labelled():
     assert run.sizes["step"] == 35
     np.testing.assert_allclose(run.time, 10.0 * run.step)
     assert run.loss.attrs["long_name"]
-    assert json.loads(run.attrs["settings"]) == {"learning_rate": 10.0, "steps": 34}
+    assert json.loads(run.attrs["settings"]) == {"kind": "gd", "learning_rate": 10.0, "steps": 34}
     for name, variable in run.data_vars.items():
         assert variable.dtype.kind in "fi", name
     for name in engram.observables.OBSERVABLES:
@@ -250,13 +250,18 @@ def test_optimizers_by_name_run_and_are_refused_in_particles_when_they_must():
     lion = engram.PracticalDescent(optax.lion(0.01), 30)
     run = engram.simulate(problem, lion, record=("loss",), events=False)
     assert run.loss[-1] < run.loss[0]
-    normed = engram.PracticalDescent(D.momentum(0.1), 30, layer_norm=True)
-    run = engram.simulate(problem, normed, start=np.eye(problem.dim))
+    momentum, normed = (
+        engram.PracticalDescent(D.momentum(0.1), 30),
+        {"kind": "memory", "layer_norm": True},
+    )
+    run = engram.simulate(problem, momentum, system=normed, start=np.eye(problem.dim))
     assert run.loss[-1] < run.loss[0]
-    with pytest.raises(ValueError, match="layer norm divides"):
-        engram.simulate(problem, normed, start=np.eye(problem.dim), space="particles")
+    with pytest.raises(
+        ValueError, match="`space` belongs to a Problem, got 'particles' with a system"
+    ):
+        engram.simulate(problem, momentum, system=normed, space="particles")
     with pytest.raises(ValueError, match=r"W e_x = 0 for token 0.*small random"):
-        engram.simulate(problem, normed)
+        engram.simulate(problem, momentum, system=normed)
 
 
 def test_named_optimizers_are_optax_ones():
@@ -333,7 +338,7 @@ REFUSED = {
     ),
     "start": (lambda: engram.simulate(TWO, GD, start=np.zeros(3)), r"`start` must be the weights"),
     "nan": (lambda: engram.simulate(TWO, GD, start=[[np.nan, 0], [0, 0]]), "`start` must be finite"),
-    "record": (lambda: engram.simulate(TWO, GD, record=("los",)), r"got 'los'. Pick from those"),
+    "record": (lambda: engram.simulate(TWO, GD, record=("los",)), "'los' is not .* Did you mean 'loss'"),
     "space": (lambda: engram.simulate(TWO, GD, space="here"), "`space` must be one of 'auto'"),
     "steps of a flow": (
         lambda: engram.simulate(TWO, engram.GradientFlow([1.0]), every=2),

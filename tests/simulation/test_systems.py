@@ -128,8 +128,10 @@ def test_a_system_without_tokens_has_a_loss_and_its_events():
         engram.simulate(bowl, unstable, record=("loss",))
     with pytest.raises(InputError, match="`space` belongs to a Problem"):
         engram.simulate(bowl, unstable, start=np.ones(3), record=("loss",), space="weights")
-    with pytest.raises(InputError, match="`problem` must be a Problem or a system, got dict"):
+    with pytest.raises(InputError, match="problem as a table must say its `family`"):
         engram.simulate({}, unstable)
+    with pytest.raises(InputError, match="`problem` must be a Problem or a system, got int"):
+        engram.simulate(3, unstable)
 
 
 @pytest.mark.parametrize("kind", ["weights", "particles", "margins"])
@@ -152,8 +154,8 @@ def test_layer_norm_is_the_systems_for_every_dynamics():
     system = MemorySystem(PROBLEM, layer_norm=True)
     record = ("loss", "margins", "scores")
     options = {"start": W, "record": record}
-    sgd = engram.PracticalDescent(engram.dynamics.sgd(0.5), 20, layer_norm=True)
-    old = engram.simulate(PROBLEM, sgd, **options)
+    sgd = engram.PracticalDescent(engram.dynamics.sgd(0.5), 20)
+    old = engram.simulate(PROBLEM, sgd, system={"kind": "memory", "layer_norm": True}, **options)
     new = engram.simulate(system, engram.GradientDescent(0.5, 20), **options)
     for name in record:
         np.testing.assert_allclose(new[name], old[name], rtol=1e-12)

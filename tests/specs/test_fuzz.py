@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 
 from engram._checks import InputError
 from engram.specs import read_spec, read_toml, read_training
-from engram.specs._models import DynamicsSpec, ProblemSpec, RunSpec
+from engram.specs._tables import all_fields
 from engram.sweeps._spec import SweepTable, read_sweep
 from engram.transformer import Config
 
 TABLES = {
-    "problem": ProblemSpec.model_fields,
-    "dynamics": DynamicsSpec.model_fields,
-    "run": RunSpec.model_fields,
+    "problem": ["family", *all_fields("problem")],
+    "dynamics": ["kind", "optimizer", "sampling", *all_fields("dynamics")],
+    "system": ["kind", *all_fields("system")],
+    "run": all_fields("run"),
     "sweep": SweepTable.model_fields,
     "transformer": Config.__dataclass_fields__,
     "axes": ("correlation", "learning_rate", "seed", "num_tokens", "batch_size"),
@@ -47,7 +48,7 @@ def tables_of(names):
 
 
 @settings(max_examples=300)
-@given(tables_of(["problem", "dynamics", "run"]))
+@given(tables_of(["problem", "dynamics", "run", "system"]))
 def test_simulations(tables):
     with contextlib.suppress(InputError):
         read_spec(tables, "spec.toml")
@@ -99,6 +100,6 @@ def test_files(tmp_path_factory, inserted, begin, end):
 
 def test_the_whole_file_is_a_spec(tmp_path):
     (tmp_path / "whole.toml").write_bytes(WHOLE)
-    assert read_spec(read_toml(tmp_path / "whole.toml"), "whole.toml").dynamics.steps == 30
+    assert read_spec(read_toml(tmp_path / "whole.toml"), "whole.toml").dynamics["steps"] == 30
     with pytest.raises(InputError):
         read_training(read_toml(tmp_path / "whole.toml"), "whole.toml")

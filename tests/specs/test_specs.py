@@ -11,16 +11,9 @@ import pytest
 import engram
 from engram import dynamics as D
 from engram._checks import InputError
-from engram.specs import (
-    build_dynamics,
-    build_problem,
-    read_spec,
-    read_toml,
-    read_training,
-    write_spec,
-)
-from engram.specs._models import _KIND_NEEDS, OPTIONS, ProblemSpec
-from engram.transformer._describe import describe
+from engram.registry import entries, make, names_of, table
+from engram.specs import build_problem, read_spec, read_toml, read_training, write_spec
+from engram.specs._read import OPTIONS
 from engram.transformer._folder import to_toml
 
 DESCENT = {"learning_rate": 1.0, "steps": 5}
@@ -58,37 +51,50 @@ def test_wrong_types_and_sizes_are_faults(table, field, value):
 
 def test_whole_numbers_serve_as_floats():
     spec = read_spec({"dynamics": {"learning_rate": 1, "steps": 5}}, "spec.toml")
-    assert spec.dynamics.learning_rate == 1.0
-    assert read_spec({"dynamics": DESCENT, "run": {"stop": {"loss": 1}}}, "spec.toml").run.stop
+    assert spec.dynamics["learning_rate"] == 1.0
+    assert read_spec({"dynamics": DESCENT, "run": {"stop": {"loss": 1}}}, "spec.toml").run["stop"]
 
 
 def test_faults_say_what_is_wrong_and_what_to_do():
     tables = {
-        "problem": {"correlation": 0.5, "p1": float("nan"), "probs": ["x"], "targets": "some"},
+        "problem": SPHERE
+        | {"exponent": float("nan"), "probs": ["x"], "targets": "some", "p1": 0.5},
         "dynamics": DESCENT | {"steps": -1},
         "run": {"stop": 5, "foo": 1},
     }
     said = faults(tables)
-    assert "problem.p1: must be a finite number, got nan" in said
+    assert "problem: family 'sphere' does not take p1. Leave it out." in said
+    assert "problem.exponent: must be a finite number, got nan" in said
     assert "problem.probs.0: must be a number, got 'x'" in said
     assert "targets: must be 'identity', 'mod' or 'random' or a list, got 'some'. Pick" in said
     assert "steps: must be greater than or equal to 0, got -1. Choose a larger one." in said
     assert "run.stop: must be 'perfect' or a table, got 5. Pick one." in said
     assert "run.foo: no such field, got 1. Check its spelling" in said
-    assert said.startswith("6 faults")
+    assert said.startswith("7 faults")
 
 
 def test_what_was_typed_is_named_as_it_is_typed():
     problem = {"family": "spheres", "num_tokens": 10**30}
     said = faults({"problem": problem, "dynamics": DESCENT}, OPTIONS)
     assert "--tokens (problem.family): must be 'two'" in said
-    assert "--num-tokens (problem.num_tokens): must be less than 2147483648, got 1000000000" in said
+    assert (
+        "--num-tokens (problem.num_tokens): must be less than or equal to 2147483647, got 1000000000"
+        in said
+    )
 
 
-@pytest.mark.parametrize("kind", _KIND_NEEDS)
+NEEDS = {
+    "flow": "end or times",
+    "sgf": "end or times, learning_rate or noise_scale, batch_size or noise_scale",
+    "gd": "learning_rate, steps",
+    "sgd": "learning_rate, steps, batch_size",
+    "descent": "steps, optimizer",
+}
+
+
+@pytest.mark.parametrize("kind", names_of("dynamics"))
 def test_missing_fields_are_told_of_every_kind_beside_other_faults(kind):
-    needs = ", ".join(_KIND_NEEDS[kind])
-    told = f"dynamics: kind {kind!r} needs {needs}"
+    told = f"dynamics: kind {kind!r} needs {NEEDS.get(kind, 'steps, learning_rate')}. "
     assert told in faults({"dynamics": {"kind": kind, "foo": 1}})
     assert faults({"dynamics": {"kind": kind}}).count(told) == 1
 
@@ -134,50 +140,94 @@ def test_training_is_as_strict():
 def test_faults_of_a_problem_file_name_the_option(tmp_path):
     np.savez(tmp_path / "p.npz", inputs=np.eye(2))
     for name, said in (("p.npz", "lacks the arrays"), ("none.npz", "is no file")):
-        spec = ProblemSpec(family="file", path=str(tmp_path / name))
+        spec = {"family": "file", "path": str(tmp_path / name)}
         with pytest.raises(InputError, match=rf"--problem-file \(problem.path\): {said}"):
             build_problem(spec)
 
 
-OPTIMIZERS = {
-    name: make
-    for name, make in vars(D).items()
-    if inspect.isfunction(make) and inspect.signature(make).return_annotation is D.Optimizer
-}
+# A value for each field that is required: whatever has a name can then be made.
+VALUES = {
+    "learning_rate": 0.3, "steps": 7, "batch_size": 2, "correlation": 0.5, "p1": 0.25, "num_tokens": 4,
+    "num_classes": 3, "dim": 5, "batches": [[0, 1], [2, 0]], "counts": [2, 1, 1], "lengths": [3, 4],
+    "laws": [[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]],
+}  # fmt: skip
+PARTS = ("system", "dynamics", "optimizer", "sampling", "event")
+EVERYTHING = [(kind, name) for kind in PARTS for name in entries(kind) if name != "descent"]
 
 
-def descents(name):
-    """With default numbers, and with every number halved."""
-    usual = dict(inspect.signature(OPTIMIZERS[name]).parameters)
-    usual.pop("learning_rate")
-    halved = {key: parameter.default / 2 for key, parameter in usual.items()}
+def numbers_of(fields, *, halved=False):
+    """A value for every required field; or for every number, another one than usual."""
+    found = {name: VALUES[name] for name, field in fields.items() if field.is_required}
+    if halved:
+        usual = {name: field.default for name, field in fields.items() if field.is_real}
+        found |= {name: value / 2 for name, value in usual.items() if isinstance(value, float)}
+    return found
+
+
+@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize(("kind", "name"), EVERYTHING)
+def test_what_is_registered_is_the_same_after_a_round_trip(kind, name, halved):
+    chooser = kind if kind in ("optimizer", "sampling") else "kind"
+    given = {chooser: name} | numbers_of(entries(kind)[name].fields, halved=halved)
+    given |= {"times": [0.0, 4.0]} if name in ("flow", "sgf") else {}
+    given |= {"noise_scale": 0.5} if name == "sgf" else {}
+    problem = engram.two_tokens(0.5, 0.5)
+    supplied = {"problem": problem, "law": problem.law} if kind == "system" else {}
+    thing = make(kind, given, **supplied)
+    plain = json.loads(json.dumps(table(thing)))
+    assert {key: plain[key] for key in given} == given
+    assert eqx.tree_equal(make(kind, plain, **supplied), thing)
+    assert table(make(kind, plain, **supplied)) == plain
+
+
+@pytest.mark.parametrize("sampling", entries("sampling"))
+@pytest.mark.parametrize("name", entries("optimizer"))
+def test_descents_are_the_same_after_a_round_trip(name, sampling):
+    optimizer = numbers_of(entries("optimizer")[name].fields, halved=True)
+    drawn = {"sampling": sampling} | numbers_of(entries("sampling")[sampling].fields)
     coupled = {} if name == "adamw" else {"weight_decay": 0.02}
-    yield engram.PracticalDescent(OPTIMIZERS[name](0.3), 7)
-    yield engram.PracticalDescent(OPTIMIZERS[name](0.3, **halved), 7, 2, **coupled)
+    given = {"steps": 7} | optimizer | drawn | coupled
+    for kind in ({"kind": name}, {"kind": "descent", "optimizer": name}):
+        descent = make("dynamics", kind | given)
+        assert type(descent) is (D.Descent if "optimizer" in kind else D.PracticalDescent)
+        assert eqx.tree_equal(make("dynamics", table(descent)), descent)
+        tables = {"dynamics": table(descent)}
+        stored = read_spec(json.loads(write_spec(read_spec(tables, "spec.toml"))), "run.nc")
+        assert eqx.tree_equal(make("dynamics", stored.dynamics), descent)
+        config = tomllib.loads(to_toml(tables))
+        assert eqx.tree_equal(read_training(config, "config.toml")[1][0], descent)
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name != "sgd"])
-def test_an_optimizer_is_the_same_after_a_round_trip(name):
-    for descent in descents(name):
-        config = tomllib.loads(to_toml({"dynamics": describe([descent])}))
-        _, (from_config,), _ = read_training(config, "config.toml")
-        assert eqx.tree_equal(from_config, descent)
-        stored = write_spec(read_spec(config, "spec.toml"))
-        again = build_dynamics(read_spec(json.loads(stored), "run.nc").dynamics)
-        assert eqx.tree_equal(again, descent)
-
-
-def test_plain_descent_keeps_its_numbers_or_is_refused():
-    whole, batches = (engram.PracticalDescent(D.sgd(0.3), 7, size) for size in (None, 2))
-    for descent, same in (
-        (whole, engram.GradientDescent(0.3, 7)),
-        (batches, engram.StochasticGradientDescent(0.3, 7, 2)),
+def test_the_names_that_people_know_come_back_as_themselves():
+    for descent in (
+        engram.GradientDescent(0.3, 7),
+        engram.GradientDescent([0.3, 0.2], 2),
+        engram.StochasticGradientDescent(0.3, 7, 2),
+        engram.StochasticGradientDescent(0.3, 2, 2, batches=[[0, 1], [1, 1]]),
+        engram.PracticalDescent(D.sgd(0.3), 7, 2, weight_decay=0.5),
+        engram.PracticalDescent(D.adamw(0.3, weight_decay=0.5), 7),
+        engram.GradientFlow([0.0, 1.0, 9.0], rtol=1e-6),
+        engram.StochasticGradientFlow([0.0, 1.0], 0.1, 4, time_step=0.25),
     ):
-        _, (from_config,), _ = read_training({"dynamics": describe([descent])}, "config.toml")
-        assert eqx.tree_equal(from_config, same)
-    decayed = engram.PracticalDescent(D.sgd(0.3), 7, weight_decay=0.1)
-    said = faults({"dynamics": describe([decayed])}, read=read_training)
-    assert "kind 'gd' does not take weight_decay" in said
+        assert eqx.tree_equal(make("dynamics", json.loads(json.dumps(table(descent)))), descent)
+
+
+TABLES = [entry for kind in (*PARTS, "problem", "transformer") for entry in entries(kind).values()]
+
+
+@pytest.mark.parametrize("entry", TABLES, ids=lambda entry: f"{entry.kind}-{entry.name}")
+def test_the_catalogue_is_what_the_signatures_say(entry):
+    takes = inspect.signature(entry.load()).parameters
+    fields = {name: field for name, field in entry.fields.items() if field.argument != ""}
+    known = {field.argument or name: field for name, field in fields.items()}
+    assert known.keys() | {"problem", "law", *entry.parts} >= takes.keys() >= known.keys()
+    for name, field in known.items():
+        if field.argument:  # a seed, for which a function has no usual value
+            continue
+        usual = takes[name].default
+        assert field.is_required == (usual is inspect.Parameter.empty), name
+        if not field.is_required:
+            assert (list(usual) if isinstance(usual, tuple) else usual) == field.default, name
 
 
 @pytest.mark.parametrize(

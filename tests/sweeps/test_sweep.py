@@ -117,8 +117,9 @@ def test_layer_norm_is_that_of_the_run():
     with jax.enable_x64(True):
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 0), 1)
         W = np.asarray(jax.random.normal(key, (3, 3), float)) / np.sqrt(3.0)
-    descent = engram.PracticalDescent(engram.dynamics.momentum(0.5), 20, layer_norm=True)
-    run = engram.simulate(engram.on_sphere(5, 4, 3, 3), descent, start=W, events=False)
+    descent = engram.PracticalDescent(engram.dynamics.momentum(0.5), 20)
+    system = engram.memory.MemorySystem(engram.on_sphere(5, 4, 3, 3), layer_norm=True)
+    run = engram.simulate(system, descent, start=W, events=False)
     np.testing.assert_allclose(found.final_loss[0], run.loss[-1], rtol=1e-11)
     np.testing.assert_allclose(found.final_margins[0], run.margins[-1], rtol=1e-10)
 

@@ -18,7 +18,7 @@ import engram
 from engram import dynamics as D
 from engram import transformer as tf
 from engram._checks import InputError
-from engram.transformer._describe import describe
+from engram.registry import table
 from engram.transformer._folder import Folder
 
 pytestmark = pytest.mark.usefixtures("one_size")
@@ -334,7 +334,7 @@ def test_a_folder_rejects_other_numbers_of_the_same_optimizer(tmp_path):
     }
     folder = Folder(tmp_path)
     tables = lambda optimizer, **more: {
-        "dynamics": describe([engram.PracticalDescent(optimizer, 4, **more)])
+        "dynamics": table(engram.PracticalDescent(optimizer, 4, **more))
     }
     for name, changes in numbers.items():
         usual = tables(getattr(D, name)(0.1))
@@ -347,7 +347,7 @@ def test_a_folder_rejects_other_numbers_of_the_same_optimizer(tmp_path):
                 with pytest.raises(InputError, match=rf"Changed:\n  dynamics.{field}: "):
                     folder.check(now)
     folder.write_config(tables(D.adam(0.1)))
-    with pytest.raises(InputError, match=r"dynamics.weight_decay: nothing in the folder, 0.5 now"):
+    with pytest.raises(InputError, match=r"dynamics.weight_decay: 0.0 in the folder, 0.5 now"):
         folder.check(tables(D.adam(0.1), weight_decay=0.5))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import engram
+from engram.cli._options import Plugin, Set, as_path, with_options
 
 app = typer.Typer(
     name="engram",
@@ -65,34 +66,14 @@ def reproduce(
 
 
 @app.command()
+@with_options("problem", "system", "dynamics", "run")
 def simulate(
+    tables: dict,
     spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml | RUN.nc]", help="A TOML spec, or a .nc written before, to be run again; options override it.")] = None,
-    tokens: Annotated[str | None, typer.Option(help="two, orthonormal, one_hot, sphere, gaussian or file.", rich_help_panel="Problem")] = None,
-    correlation: Annotated[float | None, typer.Option(help="Of two tokens' embeddings.", rich_help_panel="Problem")] = None,
-    p1: Annotated[float | None, typer.Option(help="Frequency of the first of two tokens.", rich_help_panel="Problem")] = None,
-    num_tokens: Annotated[int | None, typer.Option("--num-tokens", "-N", help="Input tokens N.", rich_help_panel="Problem")] = None,
-    num_classes: Annotated[int | None, typer.Option("--num-classes", "-M", help="Output tokens M.", rich_help_panel="Problem")] = None,
-    dim: Annotated[int | None, typer.Option("--dim", "-d", help="Dimension d.", rich_help_panel="Problem")] = None,
-    exponent: Annotated[float | None, typer.Option(help="Zipf exponent of the frequencies.", rich_help_panel="Problem")] = None,
-    problem_file: Annotated[Path | None, typer.Option(help="A problem saved as .npz or .nc.", rich_help_panel="Problem")] = None,
-    dynamics: Annotated[str | None, typer.Option(help="gd, flow, sgd, sgf, momentum, nesterov, normalised, adam, adamw, rmsprop, sign or muon.", rich_help_panel="Dynamics")] = None,
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", "-r", help="Learning rate eta.", rich_help_panel="Dynamics")] = None,
-    steps: Annotated[int | None, typer.Option("--steps", "-t", help="Updates.", rich_help_panel="Dynamics")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Random batches of this size.", rich_help_panel="Dynamics")] = None,
-    end: Annotated[float | None, typer.Option(help="End time of a flow.", rich_help_panel="Dynamics")] = None,
-    spacing: Annotated[str | None, typer.Option(help="linear or log: a flow's recorded times.", rich_help_panel="Dynamics")] = None,
-    noise_scale: Annotated[float | None, typer.Option(help="Isotropic noise on W (sgf).", rich_help_panel="Dynamics")] = None,
-    momentum: Annotated[float | None, typer.Option(help="beta of momentum, nesterov, muon.", rich_help_panel="Dynamics")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Weight decay.", rich_help_panel="Dynamics")] = None,
-    record: Annotated[list[str] | None, typer.Option(help="Observable to record; repeat for more.", rich_help_panel="Run")] = None,
-    space: Annotated[str | None, typer.Option(help="auto, weights, particles or margins.", rich_help_panel="Run")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the problem, the start and the noise.", rich_help_panel="Run")] = None,
-    start_scale: Annotated[float | None, typer.Option(help="Random start of this scale; 0 is W = 0.", rich_help_panel="Run")] = None,
-    every: Annotated[int | None, typer.Option(help="Record every so many steps.", rich_help_panel="Run")] = None,
-    points: Annotated[int | None, typer.Option(help="Record about so many steps, log-spaced.", rich_help_panel="Run")] = None,
-    stop: Annotated[str | None, typer.Option(help="'perfect' ends at the first step without error.", rich_help_panel="Run")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the dataset, FILE.nc.", rich_help_panel="Output")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it, FILE.png, .pdf or .svg.", rich_help_panel="Output")] = None,
+    plugin: Plugin = None,
+    set_: Set = None,
 ) -> None:  # fmt: skip
     """Run one dynamics on one problem: five gradient dynamics, any optimizer, any start.
 
@@ -104,37 +85,7 @@ def simulate(
     """
     from engram.cli import _simulate
 
-    if spec is None and dynamics in (None, "gd") and end is None:
-        dynamics = "gd"
-        learning_rate = 10.0 if learning_rate is None else learning_rate
-        steps = 34 if steps is None else steps
-    problem: dict[str, object] = {
-        "family": "file" if problem_file else tokens, "correlation": correlation, "p1": p1,
-        "num_tokens": num_tokens, "num_classes": num_classes, "dim": dim, "exponent": exponent,
-        "path": str(problem_file) if problem_file else None, "seed": seed,
-    }  # fmt: skip
-    if spec is None and tokens in (None, "two") and not problem_file:
-        problem["correlation"] = 0.95 if correlation is None else correlation
-        problem["p1"] = 0.75 if p1 is None else p1
-    tables = {
-        "problem": problem,
-        "dynamics": {
-            "kind": dynamics, "learning_rate": learning_rate, "steps": steps,
-            "batch_size": batch_size, "end": end, "spacing": spacing, "noise_scale": noise_scale,
-            "momentum": momentum, "weight_decay": weight_decay,
-        },
-        "run": {
-            "record": record or None, "space": space, "seed": seed, "start_scale": start_scale,
-            "every": every, "points": points, "stop": stop,
-        },
-    }  # fmt: skip
-    given = {
-        table: {name: value for name, value in values.items() if value is not None}
-        for table, values in tables.items()
-    }
-    _simulate.simulate(
-        spec, {table: values for table, values in given.items() if values}, out, plot
-    )
+    _simulate.simulate(spec, tables, out, plot)
 
 
 @app.command()
@@ -164,10 +115,11 @@ def audit(
 @app.command()
 def sweep(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A simulation, the axes that vary, and what to measure.")],
-    out: Annotated[Path, typer.Option(help="The store, STORE.zarr; if it is there, what is missing is computed.")],
+    out: Annotated[Path, typer.Option(help="The store, STORE.zarr; if it exists, what is missing is computed.")],
     workers: Annotated[int | None, typer.Option(min=1, help="Local processes (needs the extra 'cluster').")] = None,
     scheduler: Annotated[str | None, typer.Option(help="A dask scheduler, tcp://host:port.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of this process; default one per core.")] = None,
+    plugin: Plugin = None,
 ) -> None:  # fmt: skip
     """Measure a simulation over a grid, into a Zarr store. Run it again to resume.
 
@@ -176,72 +128,43 @@ def sweep(
     """
     from engram.cli import _sweep
 
-    _sweep.sweep(spec, out, workers=workers, scheduler=scheduler, threads=threads)
+    _sweep.sweep(
+        spec, out, workers=workers, scheduler=scheduler, threads=threads, plugins=plugin or []
+    )
 
 
 @app.command()
+@with_options("transformer", "dynamics")
 def train(
+    tables: dict,
     spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml]", help="Tables transformer and dynamics; options override it.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder to write to; if it holds this training, that is gone on with.")] = Path("out/train"),
-    dim: Annotated[int | None, typer.Option("--dim", "-d", help="Width d; default 64.", rich_help_panel="Model")] = None,
-    matrices: Annotated[str | None, typer.Option(help="What is trained, of wo2,wk2,wk1; default all three.", rich_help_panel="Model")] = None,
-    zero_start: Annotated[bool | None, typer.Option("--zero-start", help="Start what is trained at zero.", rich_help_panel="Model")] = None,
-    embedding_scale: Annotated[float | None, typer.Option(help="Factor of the embeddings, N(0,1) otherwise.", rich_help_panel="Model")] = None,
-    scale_scores: Annotated[bool | None, typer.Option("--scale-scores/--no-scale-scores", help="Attention scores / sqrt d, or not.", rich_help_panel="Model")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 (default) or float64.", rich_help_panel="Model")] = None,
-    sequences: Annotated[int | None, typer.Option("--sequences", "-S", help="How many; default 1024, in the paper 16384.", rich_help_panel="Task")] = None,
-    length: Annotated[int | None, typer.Option("--length", "-T", help="Positions; default 256.", rich_help_panel="Task")] = None,
-    num_triggers: Annotated[int | None, typer.Option(help="How many tokens are triggers; default 5.", rich_help_panel="Task")] = None,
-    triggers: Annotated[str | None, typer.Option(help="frequent (default), or random: drawn for each sequence.", rich_help_panel="Task")] = None,
-    outputs: Annotated[str | None, typer.Option(help="Law of the outputs: uniform (default) or bigram.", rich_help_panel="Task")] = None,
-    vocabulary: Annotated[int | None, typer.Option(help="Keep only the most frequent characters.", rich_help_panel="Task")] = None,
-    corpus: Annotated[Path | None, typer.Option(help="Count bigrams from this text, of at most 256 characters.", rich_help_panel="Task")] = None,
-    start: Annotated[Path | None, typer.Option(help="Begin from weights (and sequences) in FILE.npz.", rich_help_panel="Task")] = None,
-    data: Annotated[Path | None, typer.Option(help="Sequences from FILE.npz.", rich_help_panel="Task")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of sequences, weights and batches.", rich_help_panel="Task")] = None,
-    dynamics: Annotated[str | None, typer.Option(help="gd (default), sgd, momentum, nesterov, normalised, adam, adamw, rmsprop, sign or muon.", rich_help_panel="Dynamics")] = None,
-    learning_rate: Annotated[str | None, typer.Option("--learning-rate", "-r", help="Learning rate; default 10. Several with commas run side by side.", rich_help_panel="Dynamics")] = None,
-    steps: Annotated[int | None, typer.Option("--steps", "-t", help="Updates; default 100.", rich_help_panel="Dynamics")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Random batches of this many sequences.", rich_help_panel="Dynamics")] = None,
-    momentum: Annotated[float | None, typer.Option(help="beta of momentum, nesterov, muon.", rich_help_panel="Dynamics")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Weight decay.", rich_help_panel="Dynamics")] = None,
+    out: Annotated[Path, typer.Option(help="Folder to write to; resumed if it already holds this training.")] = Path("out/train"),
+    start: Annotated[Path | None, typer.Option(help="Begin from weights (and sequences) in FILE.npz.", rich_help_panel="Transformer")] = None,
+    data: Annotated[Path | None, typer.Option(help="Sequences from FILE.npz.", rich_help_panel="Transformer")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.", rich_help_panel="Machine")] = 30.0,
     devices: Annotated[int | None, typer.Option(min=1, help="CPU devices to work on; default one per core.", rich_help_panel="Machine")] = None,
-    distributed: Annotated[bool, typer.Option("--distributed", help="One of many processes, as Slurm tells it.", rich_help_panel="Machine")] = False,
+    distributed: Annotated[bool, typer.Option("--distributed", help="One of many processes; their number is taken from Slurm's environment.", rich_help_panel="Machine")] = False,
     coordinator: Annotated[str | None, typer.Option(help="HOST:PORT of process 0, without Slurm.", rich_help_panel="Machine")] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="How many processes there are.", rich_help_panel="Machine")] = None,
     process: Annotated[int | None, typer.Option(min=0, help="Which one this is, from 0.", rich_help_panel="Machine")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw losses and margins, FILE.png, .pdf or .svg.", rich_help_panel="Output")] = None,
+    plugin: Plugin = None,
+    set_: Set = None,
 ) -> None:  # fmt: skip
     """Train the simplified transformer on the bigram task: induction heads as associative memories.
 
-    Writes config.toml, log.zarr (loss, accuracy, gradient norms and margins of W_O^2, W_K^2 and W_K^1 at each step),
-    start.npz and checkpoints to a folder. Run it again to go on after an interruption, or with more --steps.
+    Descent at learning rate 10 for 100 steps unless told otherwise; several --learning-rate with commas run side by
+    side. Writes config.toml, log.zarr (loss, accuracy, gradient norms and margins of W_O^2, W_K^2 and W_K^1 at each
+    step), start.npz and checkpoints to a folder. Run it again to resume, also with more --steps.
     """
     from engram.cli import _train
 
     if spec is None:
-        learning_rate = "10" if learning_rate is None else learning_rate
-        steps = 100 if steps is None else steps
-    tables: dict[str, dict[str, object]] = {
-        "transformer": {
-            "dim": dim, "matrices": None if matrices is None else [name.strip() for name in matrices.split(",")], "zero_start": zero_start,
-            "embedding_scale": embedding_scale, "scale_scores": scale_scores, "dtype": dtype,
-            "sequences": sequences, "length": length, "num_triggers": num_triggers, "triggers": triggers,
-            "outputs": outputs, "vocabulary": vocabulary, "corpus": str(corpus.resolve()) if corpus else None, "seed": seed,
-        },
-        "dynamics": {
-            "kind": dynamics, "learning_rate": _train.read_rates(learning_rate), "steps": steps,
-            "batch_size": batch_size, "momentum": momentum, "weight_decay": weight_decay,
-        },
-    }  # fmt: skip
-    given = {
-        name: {key: value for key, value in table.items() if value is not None}
-        for name, table in tables.items()
-    }
+        tables["dynamics"] = {"learning_rate": 10.0, "steps": 100} | tables.get("dynamics", {})
+    as_path(tables, "transformer", "corpus")
     cluster = _train.cluster_of(distributed, coordinator, processes, process)
     _train.train(
-        spec, given, out, start=start, data=data, devices=devices, cluster=cluster,
+        spec, tables, out, start=start, data=data, devices=devices, cluster=cluster,
         checkpoint_seconds=checkpoint_seconds, plot=plot,
     )  # fmt: skip
 

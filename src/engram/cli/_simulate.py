@@ -1,6 +1,5 @@
 """`engram simulate`: a spec, options or an earlier run in, a dataset and a picture out."""
 
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +22,7 @@ def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, p
         _again(spec_path, tables, out, plot)
         return
     source = "the options" if spec_path is None else str(spec_path)
-    merged = {} if spec_path is None else read_toml(spec_path)
+    merged = _usual(tables) if spec_path is None else read_toml(spec_path)
     for table, values in tables.items():
         given = merged.setdefault(table, {})
         if not isinstance(given, dict):
@@ -31,12 +30,34 @@ def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, p
                 f"{source}: [{table}] must be a table, got {given!r}. Write [{table}]."
             )
         given |= values
+    _share_seed(merged, tables)
     spec = read_spec(merged, source)
     _check_targets(out, plot)
     problem = build_problem(spec.problem)
     if plot is not None:
         spec = _with_weights(spec, problem)
     _run(spec, problem, write_spec(spec), out, plot)
+
+
+def _usual(tables: dict[str, Any]) -> dict[str, Any]:
+    """What goes without saying when nothing but options is given: the loss spike of Figure 2."""
+    problem, dynamics = tables.get("problem", {}), tables.get("dynamics", {})
+    if "path" in problem:
+        problem["family"] = "file"
+    usual: dict[str, Any] = {}
+    if problem.get("family", "two") == "two":
+        usual["problem"] = {"correlation": 0.95, "p1": 0.75}
+    if dynamics.get("kind", "gd") == "gd" and "end" not in dynamics:
+        usual["dynamics"] = {"kind": "gd", "learning_rate": 10.0, "steps": 34}
+    return usual
+
+
+def _share_seed(merged: dict[str, Any], tables: dict[str, Any]) -> None:
+    """One --seed is that of the problem, the start and the noise."""
+    if "seed" in tables.get("run", {}) or "seed" in tables.get("problem", {}):
+        seed = (tables.get("run", {}) | tables.get("problem", {}))["seed"]
+        for table in ("problem", "run"):
+            merged.setdefault(table, {})["seed"] = seed
 
 
 def _again(path: Path, tables: dict[str, Any], out: Path | None, plot: Path | None) -> None:
@@ -114,8 +135,8 @@ def _with_weights(spec: Any, problem: Any) -> Any:
     """The same with the weights on record, if a picture can show their plane."""
     if problem.dim != 2 or problem.num_outputs != 2:
         return spec
-    names = [*dict.fromkeys([*spec.run.record, "weights"])]
-    return spec.model_copy(update={"run": spec.run.model_copy(update={"record": names})})
+    named = spec.run["record"]
+    return spec if "weights" in named else spec.with_fields(run={"record": [*named, "weights"]})
 
 
 def _run(
@@ -132,7 +153,7 @@ def _run(
 
     interrupted = False
     try:
-        with progress_bar(f"{spec.dynamics.kind} on {spec.problem.family}") as tell:
+        with progress_bar(_title(spec)) as tell:
             run = simulate_spec(spec, tell, problem=problem)
     except Interrupted as stop:
         run, interrupted = stop.partial, True
@@ -235,7 +256,17 @@ def _write(data: Any, out: Path) -> None:
 def _draw(run: Any, problem: Any, spec: Any, plot: Path) -> None:
     from engram.figures.run_picture import draw_run
 
-    settings = json.loads(spec.dynamics.model_dump_json(exclude_defaults=True))
-    text = ", ".join(f"{key} = {value}" for key, value in settings.items() if key != "kind")
-    title = f"{spec.dynamics.kind} on {spec.problem.family}" + (f": {text}" if text else "")
-    write_picture(draw_run(run, problem, title), plot)
+    shown = {name: value for name, value in spec.dynamics.items() if name != "kind"}
+    text = ", ".join(f"{key} = {value}" for key, value in shown.items() if _is_told(spec, key))
+    write_picture(draw_run(run, problem, _title(spec) + (f": {text}" if text else "")), plot)
+
+
+def _title(spec: Any) -> str:
+    return f"{spec.dynamics['kind']} on {spec.problem['family']}"
+
+
+def _is_told(spec: Any, name: str) -> bool:
+    """Whether a field differs from its default, so that a title should have it."""
+    from engram.registry import fields_of
+
+    return fields_of("dynamics", spec.dynamics)[name].default != spec.dynamics[name]

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -11,10 +11,17 @@ from rich.console import Console
 
 from engram.cli._run import typed
 from engram.cli._targets import check_picture, write_picture
+from engram.registry import load_plugin
 
 
 def sweep(
-    spec: Path, out: Path, *, workers: int | None, scheduler: str | None, threads: int | None
+    spec: Path,
+    out: Path,
+    *,
+    workers: int | None,
+    scheduler: str | None,
+    threads: int | None,
+    plugins: Sequence[str] = (),
 ) -> None:
     from engram._checks import InputError
     from engram._progress import progress_bar, was_interrupted
@@ -27,6 +34,8 @@ def sweep(
         )
     if out.suffix != ".zarr":
         raise InputError(f"`--out` must end in .zarr, got {out}. Rename it.")
+    for plugin in plugins:
+        load_plugin(plugin)
     client: Any = None
     again = typed()
     try:

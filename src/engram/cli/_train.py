@@ -152,21 +152,6 @@ def _draw(log: Any, path: Path) -> None:
     write_picture(draw_training(log), path)
 
 
-def read_rates(text: str | None) -> float | list[float] | None:
-    """One learning rate, or several with commas between."""
-    from engram._checks import InputError
-
-    if text is None:
-        return None
-    try:
-        rates = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(
-            f"--learning-rate must be numbers with commas between, got {text!r}. For example 2,5,10."
-        ) from None
-    return rates if len(rates) > 1 else rates[0]
-
-
 def cluster_of(
     distributed: bool, coordinator: str | None, processes: int | None, process: int | None
 ) -> dict[str, Any] | None:

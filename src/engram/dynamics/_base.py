@@ -11,13 +11,13 @@ from jaxtyping import Float, PRNGKeyArray, PyTree
 
 from engram._checks import InputError, check_count, is_traced, read_array
 from engram._types import Array
+from engram.registry import read_off
 from engram.system import AbstractSystem
 
 
 class AbstractDynamics(eqx.Module):
     """A way to move a system."""
 
-    layer_norm = False  # whether it asks for scores of W e_x / ||W e_x||
     is_isotropic = False  # whether it shakes the entries of W themselves
 
     @property
@@ -45,8 +45,8 @@ class AbstractDynamics(eqx.Module):
         return None
 
     def settings(self) -> dict[str, Any]:
-        """Its numbers, by the names that specs and files have for them."""
-        return dict(vars(self))
+        """Its kind and its numbers, by the names that specs and files have for them."""
+        return read_off("dynamics", self)
 
     def check(self, system: AbstractSystem) -> None:
         """Refuse a system that it does not fit; on the host, before a run."""

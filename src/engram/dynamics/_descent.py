@@ -5,13 +5,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, PRNGKeyArray, PyTree
 
-from engram._checks import InputError
+from engram._checks import InputError, is_traced
 from engram._types import Array
 from engram.dynamics._base import AbstractStepwise, read_steps, summed_rates
 from engram.dynamics._optimizers import AbstractOptimizer, Plain, WithDecay, wrap
 from engram.dynamics._sampling import AbstractSampling, Batches, Everything, Replayed
+from engram.registry import read_off
 from engram.system import AbstractSystem
 
 
@@ -30,6 +32,8 @@ class Descent(AbstractStepwise):
         optimizer: From gradients to changes of the state.
         sampling: Which law of the data each step sees; by default the data's own.
         steps: How many updates; the path has one point more.
+        weight_decay: $\lambda$ of a term $\lambda W$ added to the gradient. Not with `adamw`, which has
+            a decay of its own.
 
     Paper: Section 2.
     """
@@ -38,7 +42,9 @@ class Descent(AbstractStepwise):
     sampling: AbstractSampling
     steps: Any
 
-    def __init__(self, optimizer: Any, sampling: Any = None, *, steps: int):
+    def __init__(
+        self, optimizer: Any, sampling: Any = None, *, steps: int, weight_decay: Any = 0.0
+    ):
         is_own = isinstance(optimizer, AbstractOptimizer)
         if not is_own and hasattr(optimizer, "init") and hasattr(optimizer, "update"):
             optimizer = wrap(optimizer)
@@ -55,6 +61,8 @@ class Descent(AbstractStepwise):
             )
         self.steps = read_steps(steps)
         self.optimizer, self.sampling = optimizer.over(int(self.steps)), sampling
+        if is_traced(weight_decay) or np.any(weight_decay):
+            self.optimizer = WithDecay(self.optimizer, weight_decay)
 
     @property
     def needs_key(self) -> bool:
@@ -101,7 +109,8 @@ class Descent(AbstractStepwise):
         return self.optimizer.rates()
 
     def settings(self) -> dict[str, Any]:
-        return self.optimizer.settings() | {"steps": self.steps} | self.sampling.settings()
+        parts = self.optimizer.settings() | {"steps": self.steps} | self.sampling.settings()
+        return {"kind": "descent"} | parts
 
 
 class GradientDescent(Descent):
@@ -117,6 +126,9 @@ class GradientDescent(Descent):
 
     def __init__(self, learning_rate: Any, steps: int):
         super().__init__(Plain(learning_rate), steps=steps)
+
+    def settings(self) -> dict[str, Any]:
+        return read_off("dynamics", self)
 
 
 class StochasticGradientDescent(Descent):
@@ -146,29 +158,30 @@ class StochasticGradientDescent(Descent):
 
     @property
     def batch_size(self) -> int:
-        return self.sampling.settings()["batch_size"]
+        return self.sampling.batch_size  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
     def batches(self) -> Any:
-        return self.sampling.settings().get("batches")
+        return getattr(self.sampling, "batches", None)
+
+    def settings(self) -> dict[str, Any]:
+        return read_off("dynamics", self)
 
 
 class PracticalDescent(Descent):
-    r"""What practitioners use: momentum, preconditioning, weight decay, layer norm.
+    r"""What practitioners use: momentum, preconditioning, weight decay, batches.
 
     Args:
         optimizer: One of `engram.dynamics.adam(...)`, `momentum`, `nesterov`, `adamw`, `rmsprop`,
             `sign`, `normalised`, `muon`, `sgd`, or any optax transformation.
         steps: How many updates.
         batch_size: Draw batches of this size; by default all the data.
+        sampling: Any other way to choose what a step sees.
         weight_decay: $\lambda$ of a term $\lambda W$ added to the gradient. Not with `adamw`, which has
             a decay of its own.
-        layer_norm: Score W e_x / ||W e_x|| instead of W e_x; then W must not start at zero.
 
     Paper: Section 2, practical descent.
     """
-
-    layer_norm: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -176,28 +189,26 @@ class PracticalDescent(Descent):
         steps: int,
         batch_size: int | None = None,
         *,
+        sampling: Any = None,
         weight_decay: Any = 0.0,
-        layer_norm: bool = False,
     ):
-        sampling = None if batch_size is None else Batches(batch_size)
-        super().__init__(optimizer, sampling, steps=steps)
-        self.optimizer = WithDecay(self.optimizer, weight_decay)
-        self.layer_norm = layer_norm
-
-    @property
-    def needs_weights(self) -> str | None:
-        if self.layer_norm:
-            return "layer norm divides by the length of W e_x, which the scores do not tell."
-        return super().needs_weights
+        if batch_size is not None:
+            if sampling is not None:
+                raise InputError(
+                    f"`batch_size` and `sampling` exclude each other, got {batch_size} and {sampling!r}. "
+                    "Give the batch size to the sampling."
+                )
+            sampling = Batches(batch_size)
+        super().__init__(optimizer, sampling, steps=steps, weight_decay=weight_decay)
 
     @property
     def batch_size(self) -> int | None:
-        return self.sampling.settings().get("batch_size")
-
-    @property
-    def weight_decay(self) -> Any:
-        assert isinstance(self.optimizer, WithDecay)
-        return self.optimizer.weight_decay
+        return getattr(self.sampling, "batch_size", None)
 
     def settings(self) -> dict[str, Any]:
-        return super().settings() | {"batch_size": self.batch_size, "layer_norm": self.layer_norm}
+        """The kind is the optimizer's name; batches, and all the data, go without saying."""
+        table = super().settings()
+        table["kind"] = table.pop("optimizer")
+        if table["sampling"] in ("everything", "batches"):
+            del table["sampling"]
+        return table

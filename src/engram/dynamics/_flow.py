@@ -32,6 +32,9 @@ class GradientFlow(AbstractDynamics):
 
     Args:
         times: When to record, increasing, from zero on.
+        end: Instead of `times`: the last of `num_times` times, from zero on.
+        num_times: How many, with `end`.
+        spacing: With `end`: "linear", or "log" for times that are even in log(1 + t).
         rtol: Relative tolerance of each step.
         atol: Absolute tolerance of each step.
         solver: "explicit", "implicit", or "auto": the implicit one if the explicit one gets stuck.
@@ -48,15 +51,18 @@ class GradientFlow(AbstractDynamics):
 
     def __init__(
         self,
-        times: Any,
+        times: Any = None,
         *,
+        end: float | None = None,
+        num_times: int = 200,
+        spacing: Literal["linear", "log"] = "linear",
         rtol: Any = 1e-11,
         atol: Any = 1e-13,
         solver: Literal["auto", "explicit", "implicit"] = "auto",
         max_steps: int = 16384,
     ):
         check_choice("solver", solver, ("auto", "explicit", "implicit"))
-        self.times = read_times(times)
+        self.times = read_times(times, end, num_times, spacing)
         self.rtol, self.atol = _read_tolerance("rtol", rtol), _read_tolerance("atol", atol)
         self.solver = solver
         if check_count("max_steps", max_steps) >= 2**31:
@@ -67,6 +73,9 @@ class GradientFlow(AbstractDynamics):
     def needs_key(self) -> bool:
         return False
 
+    def settings(self) -> dict[str, Any]:
+        return {"kind": "flow"} | vars(self)
+
 
 def _read_tolerance(name: str, value: Any) -> np.ndarray:
     if not 0 < check_scalar(name, value) < np.inf:
@@ -74,7 +83,15 @@ def _read_tolerance(name: str, value: Any) -> np.ndarray:
     return np.asarray(value, float)
 
 
-def read_times(times: Any) -> Any:
+def read_times(times: Any, end: Any, num_times: int, spacing: str) -> Any:
+    """The times that were given; or `num_times` from zero to `end`, evenly in t or in log(1 + t)."""
+    check_choice("spacing", spacing, ("linear", "log"))
+    if (end is None) == (times is None):
+        raise InputError("`times` or `end` must be given, and not both: when a flow is recorded.")
+    if end is not None:
+        end, num = check_scalar("end", end), check_count("num_times", num_times, least=2)
+        is_log = spacing == "log"
+        times = np.expm1(np.linspace(0, np.log1p(end), num)) if is_log else np.linspace(0, end, num)
     values = check_floats("times", times, ndim=1, axes="(T,)")
     if is_traced(values):
         return values

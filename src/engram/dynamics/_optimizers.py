@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 from engram._checks import InputError, check_scalar, is_traced
 from engram._types import Array
 from engram.dynamics._base import rate_at, read_rate
+from engram.registry import read_off
 from engram.system import AbstractSystem
 
 
@@ -67,9 +68,8 @@ class AbstractOptimizer(eqx.Module):
         return getattr(self, "learning_rate", np.asarray(np.nan))
 
     def settings(self) -> dict[str, Any]:
-        """Its numbers, by the names that specs and files have for them."""
-        fields = {name: value for name, value in vars(self).items() if np.ndim(value) == 0}
-        return {"optimizer": self.label} | fields
+        """Its name and its numbers, as specs and files have them."""
+        return read_off("optimizer", self)
 
 
 class Plain(AbstractOptimizer):
@@ -94,9 +94,6 @@ class Plain(AbstractOptimizer):
     @property
     def is_linear(self) -> bool:
         return True
-
-    def settings(self) -> dict[str, Any]:
-        return {"learning_rate": self.learning_rate}
 
 
 class WithDecay(AbstractOptimizer):
@@ -158,7 +155,7 @@ class WithDecay(AbstractOptimizer):
         return self.optimizer.rates()
 
     def settings(self) -> dict[str, Any]:
-        return {"weight_decay": self.weight_decay} | self.optimizer.settings()
+        return self.optimizer.settings() | {"weight_decay": self.weight_decay}
 
 
 class Optimizer(AbstractOptimizer):
@@ -314,9 +311,9 @@ def _rmsprops_divisor(numbers: dict[str, Any], memory: Any) -> Any:
     return jax.tree.map(lambda nu: jnp.sqrt(nu + numbers["eps"]), _found(memory, "nu"))
 
 
-def sgd(learning_rate: Any) -> Optimizer:
+def sgd(learning_rate: Any) -> Plain:
     """Plain descent: W - eta g."""
-    return _named("sgd", _SGD, {"learning_rate": learning_rate}, _plain, linear=True)
+    return Plain(learning_rate)
 
 
 def momentum(learning_rate: Any, momentum: float = 0.9) -> Optimizer:

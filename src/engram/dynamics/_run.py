@@ -15,6 +15,7 @@ from engram._types import Array
 from engram.dynamics._base import AbstractDynamics, AbstractStepwise
 from engram.dynamics._flow import GradientFlow, solve
 from engram.dynamics._trajectory import Status, Trajectory
+from engram.registry import read_off
 from engram.system import AbstractSystem, Look, named_parts
 
 # Steps between two looks at whether to go on. A short loop of known length compiles to far faster
@@ -61,6 +62,10 @@ class AbstractFold(eqx.Module):
         found = named_parts(folded, type(self).__name__.lower())
         axes = lambda name, x: tuple(f"{name}_{i}" for i in range(np.ndim(x)))
         return {name: (axes(name, x), np.asarray(x)) for name, x in found.items()}
+
+    def settings(self) -> dict[str, Any]:
+        """Its kind and its numbers, as specs and files have them."""
+        return read_off("event", self)
 
     @property
     def can_glide(self) -> bool:

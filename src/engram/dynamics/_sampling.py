@@ -11,6 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_distribution, read_array
 from engram._types import Array
+from engram.registry import read_off
 from engram.system import AbstractSystem
 
 
@@ -36,8 +37,8 @@ class AbstractSampling(eqx.Module):
         """The law of step `index` (None for the system's own), and what is carried on."""
 
     def settings(self) -> dict[str, Any]:
-        """Its numbers, by the names that specs and files have for them."""
-        return {}
+        """Its name and its numbers, as specs and files have them."""
+        return read_off("sampling", self)
 
 
 class Everything(AbstractSampling):
@@ -65,9 +66,6 @@ class Batches(AbstractSampling):
 
     def law(self, system, inner, index, key):
         return batch_law(system.law, self.batch_size, None, index, key), inner
-
-    def settings(self) -> dict[str, Any]:
-        return {"batch_size": self.batch_size}
 
 
 class Replayed(AbstractSampling):
@@ -105,9 +103,6 @@ class Replayed(AbstractSampling):
     def law(self, system, inner, index, key):
         return batch_law(system.law, self.batch_size, self.batches, index, key), inner
 
-    def settings(self) -> dict[str, Any]:
-        return {"batches": self.batches, "batch_size": self.batch_size}
-
 
 class Epochs(AbstractSampling):
     """Every epoch sees each sample once, in an order of its own; what does not fill a batch is left out.
@@ -118,6 +113,7 @@ class Epochs(AbstractSampling):
     """
 
     samples: Any
+    counts: Any
     batch_size: int = eqx.field(static=True)
 
     def __init__(self, counts: Any, batch_size: int):
@@ -127,6 +123,7 @@ class Epochs(AbstractSampling):
                 f"`counts` must be whole numbers, not negative and not all zero, got {array}. Say how "
                 "often each sample is in the data."
             )
+        self.counts = array
         self.samples = np.repeat(np.arange(array.size), array.ravel()).astype(np.int32)
         self.batch_size = check_count("batch_size", batch_size)
         if self.batch_size > len(self.samples):
@@ -156,9 +153,6 @@ class Epochs(AbstractSampling):
         order = jax.random.permutation(jax.random.fold_in(key, epoch), jnp.asarray(self.samples))
         batch = jax.lax.dynamic_slice_in_dim(order, place * self.batch_size, self.batch_size)
         return batch_law(system.law, self.batch_size, batch[None], 0, None), inner
-
-    def settings(self) -> dict[str, Any]:
-        return {"samples": self.samples, "batch_size": self.batch_size}
 
 
 class Curriculum(AbstractSampling):
@@ -198,8 +192,9 @@ class Curriculum(AbstractSampling):
         stage = jnp.searchsorted(jnp.asarray(self.ends), index, side="right")
         return jnp.asarray(self.laws)[jnp.minimum(stage, len(self.laws) - 1)], inner
 
-    def settings(self) -> dict[str, Any]:
-        return {"laws": self.laws, "ends": self.ends}
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.ends, prepend=0)
 
 
 def batch_law(

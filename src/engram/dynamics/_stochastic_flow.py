@@ -1,6 +1,6 @@
 """Stochastic gradient flow: an Ito equation, by the Euler-Maruyama scheme."""
 
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -25,7 +25,8 @@ class StochasticGradientFlow(AbstractStepwise):
     every entry of W alike. Only Euler steps converge to Ito's solution among the cheap schemes.
 
     Args:
-        times: When to record, increasing from zero on.
+        times: When to record, increasing from zero on; or `end`, `num_times` and `spacing`, as for
+            `GradientFlow`.
         learning_rate: $\eta$, with `batch_size`: how large the noise of the gradients is.
         batch_size: $|B|$.
         noise_scale: $\sigma$, the isotropic noise on W.
@@ -38,6 +39,9 @@ class StochasticGradientFlow(AbstractStepwise):
     """
 
     times: Any
+    learning_rate: Any
+    batch_size: int | None = eqx.field(static=True)
+    time_step: Any
     time_steps: Any
     gradient_noise: Any
     noise_scale: Any
@@ -47,15 +51,18 @@ class StochasticGradientFlow(AbstractStepwise):
 
     def __init__(
         self,
-        times: Any,
+        times: Any = None,
         learning_rate: Any = None,
         batch_size: int | None = None,
         *,
+        end: float | None = None,
+        num_times: int = 200,
+        spacing: Literal["linear", "log"] = "linear",
         noise_scale: Any = None,
         time_step: float | None = None,
         brownian: Any = None,
     ):
-        self.times = read_times(times)
+        self.times = read_times(times, end, num_times, spacing)
         if (learning_rate is None) != (batch_size is None):
             raise InputError(
                 "`learning_rate` and `batch_size` go together, got one of them. They set the size of "
@@ -66,6 +73,8 @@ class StochasticGradientFlow(AbstractStepwise):
                 "`learning_rate` with `batch_size`, or `noise_scale`, must be given, got neither. "
                 "Without noise use `GradientFlow`."
             )
+        self.batch_size = batch_size
+        self.learning_rate = None if learning_rate is None else learning_rate + np.zeros(())
         self.gradient_noise = np.asarray(0.0)
         if learning_rate is not None:
             size = check_count("batch_size", batch_size)
@@ -88,6 +97,7 @@ class StochasticGradientFlow(AbstractStepwise):
             time_step = min(wanted)
         if not check_scalar("time_step", time_step) > 0:
             raise InputError(f"`time_step` must be positive, got {time_step}. Take a small one.")
+        self.time_step = np.asarray(time_step, float)
         # Equal steps between records, none longer than asked, so that records are met exactly.
         wanted_steps = np.ceil(gaps / time_step * (1 - 1e-12))
         if wanted_steps.sum() > 50_000_000:
@@ -112,8 +122,10 @@ class StochasticGradientFlow(AbstractStepwise):
         return self.brownian is None or self.is_isotropic
 
     def settings(self) -> dict[str, Any]:
-        derived = ("time_steps", "record_steps")
-        return {name: value for name, value in vars(self).items() if name not in derived}
+        names = ("times", "learning_rate", "batch_size", "time_step", "brownian")
+        scale = self.noise_scale if self.is_isotropic else None
+        given = {name: getattr(self, name) for name in names}
+        return {"kind": "sgf"} | given | {"noise_scale": scale}
 
     @property
     def record_at(self) -> np.ndarray:

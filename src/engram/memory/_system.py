@@ -103,6 +103,9 @@ class MemorySystem(AbstractSystem):
     def is_bounded(self) -> bool:
         return self.layer_norm
 
+    def draw_start(self, scale: float, seed: int) -> Weights:
+        return self.problem.draw_start(scale, seed)
+
     def coords(self) -> dict[str, Any]:
         return self.problem.coords()
 

@@ -1,7 +1,7 @@
-"""The observables: what each is called, its axes, and how it is read off a moment of a run."""
+"""The observables: how each is read off a moment of a run; the registry has their names and axes."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -12,20 +12,27 @@ import numpy as np
 from engram._checks import InputError
 from engram._types import Array
 from engram.dynamics import Moment
+from engram.registry import entries, find, make, read_off
 from engram.special import largest_eigenpairs, normals
+
+OBSERVABLES = entries("observable")  # by name, yours among them once they are registered
 
 
 class AbstractObservable(eqx.Module):
     """A quantity along a path: its axes besides the step, its symbol, what it means."""
 
-    axes: eqx.AbstractVar[tuple[str, ...]]
-    symbol: eqx.AbstractVar[str]
-    meaning: eqx.AbstractVar[str]
+    axes = None  # names; by default numbered ones
+    symbol = ""
+    meaning = ""
 
     def prepare(self, system: Any, dynamics: Any) -> "AbstractObservable":
         """Compute what is the same at all moments, or refuse a system; on the host, before the run."""
         del system, dynamics
         return self
+
+    def settings(self) -> dict[str, Any]:
+        """Its kind and its numbers, as specs and files have them."""
+        return read_off("observable", self)
 
     @abc.abstractmethod
     def __call__(self, moment: Moment) -> Array:
@@ -35,7 +42,7 @@ class AbstractObservable(eqx.Module):
 class Observable(AbstractObservable):
     """An observable that is a function of the moment."""
 
-    axes: tuple[str, ...] = eqx.field(static=True)
+    axes: tuple[str, ...] | None = eqx.field(static=True)
     symbol: str = eqx.field(static=True)
     meaning: str = eqx.field(static=True)
     compute: Callable[[Moment], Array] = eqx.field(static=True)
@@ -44,18 +51,63 @@ class Observable(AbstractObservable):
         return self.compute(moment)
 
 
-def _seen(name: str) -> Callable[[Moment], Array]:
-    return lambda moment: moment.system.shown(moment.look, name)
+def make_observable(item: str | Mapping[str, Any]) -> AbstractObservable:
+    """The observable of a name, or of a table with a name (`kind`) and fields."""
+    table = {"kind": item} if isinstance(item, str) else item
+    entry = find("observable", table["kind"])
+    target = entry.load()
+    if isinstance(target, type):
+        return make("observable", table)
+    if isinstance(target, AbstractObservable):
+        return target
+    return Observable(entry.about.get("axes"), entry.about.get("symbol", ""), entry.help, target)
 
 
-def _asked(name: str) -> Callable[[Moment], Array]:
-    return lambda moment: getattr(moment.system, name)(moment.state)
+def loss(moment: Moment) -> Array:
+    return moment.look.loss
 
 
-_weights = _asked("weights")
+def error(moment: Moment) -> Array:
+    return moment.system.shown(moment.look, "error")
 
 
-def _stability(moment: Moment) -> Array:
+def token_losses(moment: Moment) -> Array:
+    return moment.system.shown(moment.look, "token_losses")
+
+
+def margins(moment: Moment) -> Array:
+    return moment.system.shown(moment.look, "margins")
+
+
+def class_margins(moment: Moment) -> Array:
+    return moment.system.class_margins(moment.state)
+
+
+def scores(moment: Moment) -> Array:
+    return moment.system.scores(moment.state)
+
+
+def probabilities(moment: Moment) -> Array:
+    return moment.system.recall_probs(moment.state)
+
+
+def grad_norm(moment: Moment) -> Array:
+    return moment.system.grad_norm(moment.state)
+
+
+def sharpness(moment: Moment) -> Array:
+    return moment.system.sharpness(moment.state)
+
+
+def weights(moment: Moment) -> Array:
+    return moment.system.weights(moment.state)
+
+
+def weight_norm(moment: Moment) -> Array:
+    return jnp.linalg.norm(weights(moment))
+
+
+def stability_gap(moment: Moment) -> Array:
     system, state = moment.system, moment.state
     threshold = moment.dynamics.threshold(moment.carry.index)
     preconditioner = moment.dynamics.preconditioner(moment.carry.inner)
@@ -69,45 +121,42 @@ def _stability(moment: Moment) -> Array:
     return threshold - largest_eigenpairs(operator, start).value[0]
 
 
-class _Alignment(AbstractObservable):
-    direction: Array | None = None
-    axes: tuple[str, ...] = eqx.field(static=True, default=())
-    symbol: str = eqx.field(static=True, default="cos(W, W_mm)")
-    meaning: str = eqx.field(static=True, default="cosine with the max-margin direction")
+class Alignment(AbstractObservable):
+    """The cosine of W with the max-margin direction."""
 
-    def prepare(self, system: Any, dynamics: Any) -> "_Alignment":
+    direction: Array | None = None
+
+    axes = ()
+
+    def prepare(self, system: Any, dynamics: Any) -> "Alignment":
         from engram.capacity import max_margin  # loads SciPy's optimizers, half a second
 
-        return _Alignment(direction=np.asarray(max_margin(_problem_of(system, "alignment"))))
+        return Alignment(direction=np.asarray(max_margin(_problem_of(system, "alignment"))))
 
     def __call__(self, moment: Moment) -> Array:
-        W, V = _weights(moment), jnp.asarray(self.direction)
+        W, V = weights(moment), jnp.asarray(self.direction)
         size = jnp.linalg.norm(W) * jnp.linalg.norm(V)
         return jnp.where(size > 0, (W * V).sum() / jnp.where(size > 0, size, 1.0), jnp.nan)
 
 
-def _singular_values(moment: Moment) -> Array:
-    return jnp.linalg.svd(_weights(moment), compute_uv=False)
+def singular_values(moment: Moment) -> Array:
+    return jnp.linalg.svd(weights(moment), compute_uv=False)
 
 
-def _effective_rank(moment: Moment) -> Array:
-    s = _singular_values(moment)
+def effective_rank(moment: Moment) -> Array:
+    s = singular_values(moment)
     total = s.sum()
     q = s / jnp.where(total > 0, total, 1.0)
     entropy = -(q * jnp.where(q > 0, jnp.log(jnp.where(q > 0, q, 1.0)), 0.0)).sum()
     return jnp.where(total > 0, jnp.exp(entropy), jnp.nan)
 
 
-class _Invariants(AbstractObservable):
+class Invariants(AbstractObservable):
     """Per token: the weighted sum of scores at its own class, differences at the others."""
 
-    axes: tuple[str, ...] = eqx.field(static=True, default=("token", "class"))
-    symbol: str = eqx.field(static=True, default="sum w_i/|u_i|^2, e^-w_i/|u_i|^2 - e^-w_j/|u_j|^2")
-    meaning: str = eqx.field(
-        static=True, default="constants of the flow for orthogonal embeddings (Section 4.1, with norms)"
-    )  # fmt: skip
+    axes = ("token", "class")
 
-    def prepare(self, system: Any, dynamics: Any) -> "_Invariants":
+    def prepare(self, system: Any, dynamics: Any) -> "Invariants":
         """They exist only when inputs, and outputs, are orthogonal among themselves."""
         problem = _problem_of(system, "invariants")
         for name, rows in (("inputs", problem.inputs), ("outputs", problem.outputs)):
@@ -138,31 +187,3 @@ def _problem_of(system: Any, name: str) -> Any:
             f"`record` = {name!r} needs a problem, and a {type(system).__name__} has none. Leave it out."
         )
     return system.problem
-
-
-OBSERVABLES: dict[str, AbstractObservable] = {
-    "loss": Observable((), "L", "cross-entropy (eq:obj)", _seen("loss")),
-    "error": Observable((), "L_01", "0-1 error (Section 1)", _seen("error")),
-    "token_losses": Observable(("token",), "l(x)", "loss of each token (eq:loss)", _seen("token_losses")),
-    "margins": Observable(("token",), "m(x)", "margin of each token (Section 5.2)", _seen("margins")),
-    "class_margins": Observable(
-        ("token", "class"), "m_i(x)", "margin against each class (eq:margin)", _asked("class_margins")
-    ),
-    "scores": Observable(("token", "class"), "w_xy", "scores (eq:particles)", _asked("scores")),
-    "probabilities": Observable(
-        ("token", "class"), "p_W(y|x)", "recall probabilities (eq:model-prob)", _asked("recall_probs")
-    ),
-    "grad_norm": Observable((), "|grad L|", "norm of the gradient in W (eq:grad)", _asked("grad_norm")),
-    "sharpness": Observable((), "|H|", "largest eigenvalue of the Hessian (eq:hess)", _asked("sharpness")),
-    "stability_gap": Observable(
-        (), "threshold - |H|", "distance to the method's stability threshold; below 0 is unstable", _stability
-    ),
-    "weight_norm": Observable((), "|W|", "Frobenius norm of W", lambda m: jnp.linalg.norm(_weights(m))),
-    "alignment": _Alignment(),
-    "singular_values": Observable(("rank",), "s_k", "singular values of W", _singular_values),
-    "effective_rank": Observable(
-        (), "exp H(s)", "exponential of the entropy of normalised singular values", _effective_rank
-    ),
-    "invariants": _Invariants(),
-    "weights": Observable(("row", "col"), "W", "the weights (eq:model)", _weights),
-}  # fmt: skip

@@ -1,6 +1,6 @@
 """What is noted at each recorded step: observables by name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +8,7 @@ import equinox as eqx
 from engram._checks import InputError
 from engram._types import Array
 from engram.dynamics import Moment, moment_of
-from engram.observables._names import OBSERVABLES, AbstractObservable
+from engram.observables._names import AbstractObservable, make_observable
 
 
 class Record(eqx.Module):
@@ -26,13 +26,12 @@ class Record(eqx.Module):
         return {name: observable(moment) for name, observable in pairs}
 
 
-def make_record(names: Sequence[str], system: Any, dynamics: Any) -> Record:
-    """Check the names and prepare what they need."""
-    names = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
-    unknown = [name for name in names if name not in OBSERVABLES]
-    if unknown:
-        raise InputError(
-            f"`record` must name observables among {', '.join(OBSERVABLES)}; got {unknown[0]!r}. "
-            "Pick from those."
-        )
-    return Record(names, tuple(OBSERVABLES[name].prepare(system, dynamics) for name in names))
+def make_record(names: str | Sequence[Any], system: Any, dynamics: Any) -> Record:
+    """Find what is named, and prepare what it needs: names, or tables with a name (`kind`) and fields."""
+    items = (names,) if isinstance(names, str) else names
+    named = {item["kind"] if isinstance(item, Mapping) else item: item for item in items}
+    try:
+        found = [make_observable(item) for item in named.values()]
+    except InputError as error:
+        raise InputError(f"`record`: {error}") from None
+    return Record(tuple(named), tuple(each.prepare(system, dynamics) for each in found))

@@ -186,6 +186,12 @@ def from_gram(
     return _assemble(inputs, outputs, probs, exponent, "uniform", targets, key)
 
 
+def from_file(path: str) -> Problem:
+    """A problem that `Problem.save` wrote, or any file with the same arrays."""
+    # Row by row in memory: products may round differently when they lie differently.
+    return jax.tree.map(np.ascontiguousarray, Problem.load(path))
+
+
 def _random(rows, key, num_tokens, num_classes, dim, probs, exponent, targets) -> Problem:
     _check_sizes(num_tokens, num_classes, dim)
     input_key, output_key, target_key = jax.random.split(as_key(key), 3)

@@ -100,6 +100,11 @@ class Problem(eqx.Module):
         """W = 0."""
         return np.zeros((self.dim, self.dim), self.probs.dtype)
 
+    def draw_start(self, scale: float, seed: int) -> Float[Array, "d d"]:
+        """Random weights to start from, with entries of law N(0, scale^2 / d)."""
+        draws = np.random.default_rng(seed).standard_normal(self.zero_weights.shape)
+        return scale * draws / np.sqrt(self.dim)
+
     def coords(self) -> dict[str, Any]:
         """The axes of what is measured of it, as xarray has coordinates."""
         return {

@@ -11,6 +11,7 @@ import xarray as xr
 import engram
 from engram.dynamics import Status
 from engram.observables import Record
+from engram.registry import find, table
 from engram.system import AbstractSystem
 
 _EVENTS = {
@@ -79,8 +80,11 @@ def label(
     variables: dict[str, Any] = {}
     for name, observable in zip(about.names, about.observables, strict=True):
         if name in records:
-            attrs = {"long_name": observable.meaning, "symbol": observable.symbol}
-            variables[name] = ((along, *observable.axes), np.asarray(records[name]), attrs)
+            entry, values = find("observable", name), np.asarray(records[name])
+            axes, symbol = observable.axes, observable.symbol or entry.about.get("symbol", "")
+            axes = [f"{name}_{i}" for i in range(values.ndim - 1)] if axes is None else axes
+            attrs = {"long_name": observable.meaning or entry.help, "symbol": symbol}
+            variables[name] = ((along, *axes), values, attrs)
     if found is not None:
         last = num_events - 1
         for name, (axes, value) in fold.describe(found, last).items():
@@ -100,7 +104,7 @@ def label(
             "stopped_at": stopped_at,
             "num_steps": num_steps,
             "dynamics": type(dynamics).__name__,
-            "settings": json.dumps(settings_of(dynamics)),
+            "settings": json.dumps(table(dynamics)),
             "space": space,
             "engram": engram.__version__,
         },
@@ -119,15 +123,3 @@ def _at_times(name: str, value: Any, clock: Callable[[Any], Any]) -> Any:
     index = np.asarray(value, float)
     known = np.isfinite(index)
     return np.where(known, clock(np.where(known, index, 0).astype(int)), np.nan)
-
-
-def settings_of(dynamics: Any) -> dict[str, Any]:
-    """The numbers of a dynamics, short enough to read; long arrays by their shape."""
-    found: dict[str, Any] = {}
-    for name, value in dynamics.settings().items():
-        if hasattr(value, "shape"):
-            small = np.size(value) <= 16
-            found[name] = np.asarray(value).tolist() if small else f"array of shape {value.shape}"
-        elif isinstance(value, str | int | float | bool) or value is None:
-            found[name] = value
-    return found

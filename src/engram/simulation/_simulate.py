@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -39,6 +39,7 @@ from engram.observables import (
     make_record,
 )
 from engram.problem import Problem, as_key
+from engram.registry import make
 from engram.simulation._dataset import Labelled, label
 from engram.simulation._space import choose_space, make_system
 from engram.simulation._stop import make_stop
@@ -62,8 +63,9 @@ def simulate(
     problem: Problem | AbstractSystem,
     dynamics: Any,
     *,
+    system: Any = None,
     start: ArrayLike | None = None,
-    record: Sequence[str] = ("loss", "error", "margins"),
+    record: Sequence[Any] = ("loss", "error", "margins"),
     space: str = "auto",
     key: PRNGKeyArray | int | None = None,
     at: ArrayLike | None = None,
@@ -78,9 +80,11 @@ def simulate(
 
     Args:
         problem: What is to be remembered, computed with in double precision, whatever it holds; or a
-            system of your own, whose state then moves as it is.
+            system of your own, whose state then moves as it is; or a table, {"family": "two", ...}.
         dynamics: How W moves: `GradientDescent`, `GradientFlow`, `StochasticGradientDescent`,
-            `StochasticGradientFlow` or `PracticalDescent`.
+            `StochasticGradientFlow` or `PracticalDescent`; or a table, {"kind": "adam", ...}.
+        system: What moves for a problem, by its registered name, or a table {"kind": name, ...}; by
+            default the matrix W, in the cheapest space.
         start: $W_0$, shape (d, d), zero by default; for a system a state of it, by default its `start()`.
         record: Names of observables; `engram.observables.OBSERVABLES` lists them.
         space: "weights" moves W, "particles" its N x M scores, "margins" (two classes only) the N
@@ -108,8 +112,8 @@ def simulate(
     Paper: Section 2.
     """
     found = simulate_arrays(
-        problem, dynamics, start=start, record=record, space=space, key=key, at=at, every=every,
-        points=points, stop=stop, events=events, spike_factor=spike_factor, progress=progress,
+        problem, dynamics, system=system, start=start, record=record, space=space, key=key, at=at,
+        every=every, points=points, stop=stop, events=events, spike_factor=spike_factor, progress=progress,
     )  # fmt: skip
     return found.dataset()
 
@@ -119,8 +123,9 @@ def simulate_arrays(
     problem: Problem | AbstractSystem,
     dynamics: Any,
     *,
+    system: Any = None,
     start: ArrayLike | None = None,
-    record: Sequence[str] = ("loss", "error", "margins"),
+    record: Sequence[Any] = ("loss", "error", "margins"),
     space: str = "auto",
     key: PRNGKeyArray | int | None = None,
     at: ArrayLike | None = None,
@@ -132,6 +137,8 @@ def simulate_arrays(
     progress: Callable[[int, int], None] | None = None,
 ) -> Labelled:
     """As `simulate`, before a dataset is built of it: for callers that want arrays many times a second."""
+    if isinstance(dynamics, Mapping):
+        dynamics = make("dynamics", dynamics)
     if not isinstance(dynamics, AbstractDynamics):
         raise InputError(
             f"`dynamics` must be one of engram's dynamics, got {dynamics!r}. "
@@ -142,6 +149,9 @@ def simulate_arrays(
             f"`{type(dynamics).__name__}` draws random numbers: pass `key`, a JAX key or a seed."
         )
     key = None if key is None else as_key(key)
+    problem = make("problem", problem) if isinstance(problem, Mapping) else problem
+    if system is not None and isinstance(problem, Problem):
+        problem = make("system", system, problem=problem, law=problem.law)
     system, state, chosen = _place(problem, dynamics, start, space)
     dynamics.check(system)
     system.check(state)

@@ -23,7 +23,7 @@ def choose_space(problem: Problem, dynamics: Any, space: str) -> str:
 def make_system(problem: Problem, dynamics: Any, space: str, W: Weights) -> tuple[Any, Any]:
     """What moves in a space, and the state in it that stands for the weights W."""
     if space == "weights":
-        return MemorySystem(problem, layer_norm=dynamics.layer_norm), W
+        return MemorySystem(problem), W
     if space == "margins":
         system = MarginSystem(problem, W)
         return system, system.start()

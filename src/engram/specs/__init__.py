@@ -1,19 +1,16 @@
 """Specifications as data: from TOML or options to problems, dynamics and runs, all faults at once."""
 
-from engram.specs._build import build_dynamics as build_dynamics
 from engram.specs._build import build_problem as build_problem
+from engram.specs._build import build_system as build_system
 from engram.specs._build import simulate_spec as simulate_spec
-from engram.specs._models import DynamicsSpec as DynamicsSpec
-from engram.specs._models import ProblemSpec as ProblemSpec
-from engram.specs._models import RunSpec as RunSpec
-from engram.specs._models import SimulationSpec as SimulationSpec
-from engram.specs._models import read_spec as read_spec
-from engram.specs._models import read_toml as read_toml
-from engram.specs._models import write_spec as write_spec
+from engram.specs._read import SimulationSpec as SimulationSpec
+from engram.specs._read import read_spec as read_spec
+from engram.specs._read import read_toml as read_toml
 from engram.specs._same import common_part as common_part
 from engram.specs._same import differences as differences
 from engram.specs._stored import problem_of as problem_of
 from engram.specs._stored import read_netcdf as read_netcdf
 from engram.specs._stored import spec_of as spec_of
 from engram.specs._stored import with_source as with_source
+from engram.specs._stored import write_spec as write_spec
 from engram.specs._training import read_training as read_training

@@ -1,82 +1,33 @@
 """From a spec to the objects it names, and to the run it describes."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from engram import dynamics as D
-from engram import problem as P
 from engram._checks import InputError
 from engram._room import check_room
+from engram.dynamics import AbstractDynamics
 from engram.problem import Problem
+from engram.registry import make
 from engram.simulation import choose_space, simulate
-from engram.specs._models import DynamicsSpec, ProblemSpec, SimulationSpec
+from engram.specs._read import SimulationSpec
 
 
-def build_problem(spec: ProblemSpec) -> Problem:
-    """The problem that a spec describes."""
-    if spec.family == "file":
-        return _in_rows(_load(Path(str(spec.path))))
-    if spec.family == "two":
-        options: Any = {} if spec.dim is None else {"dim": spec.dim}
-        return P.two_tokens(_known(spec.correlation), _known(spec.p1), **options)
-    laws: Any = {"probs": spec.probs, "exponent": spec.exponent, "targets": spec.targets}
-    sizes = (_known(spec.num_tokens), _known(spec.num_classes))
-    if spec.family == "one_hot":
-        return P.one_hot(*sizes, **laws, key=spec.seed)
-    if spec.family == "orthonormal":
-        return P.orthonormal(*sizes, dim=spec.dim, **laws, key=spec.seed)
-    family = P.on_sphere if spec.family == "sphere" else P.gaussian
-    return family(spec.seed, *sizes, _known(spec.dim), **laws)
-
-
-def _load(path: Path) -> Problem:
+def build_problem(table: dict[str, Any]) -> Problem:
+    """The problem that a table describes."""
     try:
-        return Problem.load(path)
+        return make("problem", table)
     except InputError as error:
+        if table["family"] != "file":
+            raise
         fault = str(error).replace("`path` ", "")
         raise InputError(f"--problem-file (problem.path): {fault}") from None
 
 
-def _in_rows(problem: Problem) -> Problem:
-    """The same numbers, row by row in memory: products may round otherwise when they lie otherwise."""
-    arrays = (problem.inputs, problem.outputs, problem.probs, problem.targets)
-    return Problem(*map(np.ascontiguousarray, arrays))
-
-
-def build_dynamics(spec: DynamicsSpec) -> D.AbstractDynamics:
-    """The dynamics that a spec describes."""
-    if spec.kind == "gd":
-        return D.GradientDescent(spec.learning_rate, _known(spec.steps))
-    if spec.kind == "sgd":
-        return D.StochasticGradientDescent(
-            spec.learning_rate, _known(spec.steps), _known(spec.batch_size)
-        )
-    if spec.kind in ("flow", "sgf"):
-        times = _times(spec)
-        if spec.kind == "flow":
-            return D.GradientFlow(times)
-        return D.StochasticGradientFlow(
-            times,
-            spec.learning_rate,
-            spec.batch_size,
-            noise_scale=spec.noise_scale,
-            time_step=spec.time_step,
-        )
-    names = ("momentum", "b1", "b2", "decay", "eps", "weight_decay")
-    numbers = {name: getattr(spec, name) for name in names if getattr(spec, name) is not None}
-    # AdamW's decay is its own; for others it is a term of the gradient.
-    coupled = 0.0 if spec.kind == "adamw" else numbers.pop("weight_decay", 0.0)
-    return D.PracticalDescent(
-        getattr(D, spec.kind)(spec.learning_rate, **numbers),
-        _known(spec.steps),
-        spec.batch_size,
-        weight_decay=coupled,
-        layer_norm=spec.layer_norm,
-    )
+def build_system(table: dict[str, Any], problem: Problem) -> Any:
+    """The system that a table describes, for a problem."""
+    return make("system", table, problem=problem, law=problem.law)
 
 
 def simulate_spec(
@@ -87,41 +38,22 @@ def simulate_spec(
 ) -> xr.Dataset:
     """Run what a spec describes, on its own problem or on one that was built or stored before."""
     problem = build_problem(spec.problem) if problem is None else problem
-    run, dynamics = spec.run, build_dynamics(spec.dynamics)
-    _check_fits(problem, dynamics, run.space)
-    start = None
-    if run.start_scale:
-        draws = np.random.default_rng(run.seed).standard_normal((problem.dim, problem.dim))
-        start = run.start_scale * draws / np.sqrt(problem.dim)
-    return simulate(
-        problem,
-        dynamics,
-        start=start,
-        record=tuple(run.record),
-        space=run.space,
-        key=run.seed,
-        every=run.every,
-        points=run.points,
-        stop=run.stop,
-        progress=progress,
-    )
+    run, dynamics = dict(spec.run), make("dynamics", spec.dynamics)
+    scale, seed = run.pop("start_scale"), run.pop("seed")
+    what: Any = problem
+    if spec.system is None:
+        _check_fits(problem, dynamics, run["space"])
+    else:
+        what = build_system(spec.system, problem)
+    events = [True if item == "events" else make("event", item) for item in run.pop("events")]
+    events = events[0] if len(events) == 1 else events or False
+    start = what.draw_start(scale, seed) if scale else None
+    return simulate(what, dynamics, start=start, key=seed, progress=progress, events=events, **run)
 
 
-def _check_fits(problem: Problem, dynamics: D.AbstractDynamics, space: str) -> None:
+def _check_fits(problem: Problem, dynamics: AbstractDynamics, space: str) -> None:
     """Refuse a run that would not fit into memory: a state, its gradient and copies of them."""
     N, M, d = problem.num_inputs, problem.num_outputs, problem.dim
     space = choose_space(problem, dynamics, space)
     more = {"weights": 0, "particles": N**2 + M**2 + 4 * N * M, "margins": N**2}[space]
     check_room(8 * (4 * d**2 + more), num_tokens=N, num_classes=M, dim=d)
-
-
-def _times(spec: DynamicsSpec) -> np.ndarray:
-    end = _known(spec.end)
-    if spec.spacing == "linear":
-        return np.linspace(0, end, spec.num_times)
-    return np.expm1(np.linspace(0, np.log1p(end), spec.num_times))
-
-
-def _known(value: Any) -> Any:
-    assert value is not None, "checked when the spec was read"
-    return value

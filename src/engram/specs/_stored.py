@@ -1,7 +1,6 @@
 """Runs in files: each holds its spec and its problem, which is all it takes to run it again."""
 
 import json
-from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,16 @@ import xarray as xr
 from engram._checks import InputError
 from engram.problem import Problem
 from engram.problem._storage import one_line
-from engram.specs._models import SimulationSpec, fields_of_family, fields_of_kind, read_spec
+from engram.registry import fields_of, names_of
+from engram.specs._read import SimulationSpec, read_spec, with_read_out
 
 _ARRAYS = ("problem_inputs", "problem_outputs", "probs", "problem_targets")
 _AGAIN = "Write the run again with `engram simulate ... --out FILE.nc`."
+
+
+def write_spec(spec: SimulationSpec) -> str:
+    """A spec as JSON that `read_spec` takes: each field that its choices use, defaults included."""
+    return json.dumps(spec.tables)
 
 
 def with_source(run: xr.Dataset, problem: Problem, spec: str) -> xr.Dataset:
@@ -49,31 +54,36 @@ def spec_of(data: xr.Dataset, path: Path, given: dict[str, dict[str, Any]]) -> S
     A stored field gives way when the kind of dynamics does not take it, or something given excludes
     it: in a file, unlike in TOML, it cannot be struck out by hand.
     """
-    stored = _tables(data, path)
-    dynamics, run = given.get("dynamics", {}), given.get("run", {})
-    family = stored["problem"].get("family")
-    kind = dynamics.get("kind", stored["dynamics"].get("kind"))
+    stored, run = _tables(data, path), given.get("run", {})
+    dynamics = {name: stored["dynamics"].get(name) for name in ("kind", "optimizer", "sampling")}
+    dynamics = {name: value for name, value in dynamics.items() if value is not None}
+    if "kind" in given.get("dynamics", {}):
+        dynamics = {}
+    chosen = dynamics | given.get("dynamics", {})
     excluded = {"every", "points"} if run.keys() & {"every", "points"} else set()
-    if kind == "flow":
+    if chosen["kind"] == "flow":
         excluded |= {"every", "points", "stop"}
-    tables = {
-        "problem": _only(stored["problem"], fields_of_family(str(family))),
-        "dynamics": _only(stored["dynamics"], fields_of_kind(str(kind))) | dynamics,
-        "run": _only(stored["run"], stored["run"].keys() - excluded) | run,
-    }
-    return read_spec(tables, str(path))
+    kept = fields_of("dynamics", chosen) if chosen["kind"] in names_of("dynamics") else {}
+    stored["dynamics"] = dynamics | _only(stored["dynamics"], kept) | given.get("dynamics", {})
+    stored["run"] = _only(stored["run"], stored["run"].keys() - excluded) | run
+    family = stored["problem"].get("family", "two")
+    if family in names_of("problem"):  # else of a plugin: the arrays are here all the same
+        stored["problem"] = {"family": family} | _only(
+            stored["problem"], fields_of("problem", {"family": family})
+        )
+    return read_spec(stored, str(path))
 
 
 def _tables(data: xr.Dataset, path: Path) -> dict[str, dict[str, Any]]:
     try:
-        tables = json.loads(data.attrs["spec"])
+        tables = with_read_out(json.loads(data.attrs["spec"]))
         found = {name: dict(tables[name]) for name in ("problem", "dynamics", "run")}
-    except (KeyError, TypeError, ValueError):
+        return found | ({"system": dict(tables["system"])} if "system" in tables else {})
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError(f"{path} has no attribute `spec` that can be read. {_AGAIN}") from None
-    return found
 
 
-def _only(table: dict[str, Any], names: Set[str]) -> dict[str, Any]:
+def _only(table: dict[str, Any], names: Any) -> dict[str, Any]:
     return {name: value for name, value in table.items() if name in names}
 
 

@@ -2,46 +2,45 @@
 
 from typing import Any
 
-from pydantic import Field
-
-from engram._checks import InputError
 from engram.dynamics import AbstractDynamics
-from engram.specs._build import build_dynamics
-from engram.specs._models import DynamicsSpec, Strict, validate
+from engram.registry import make
+from engram.specs._faults import Faults
+from engram.specs._read import OPTIONS
+from engram.specs._tables import read_table
 from engram.transformer import Config
-
-
-class StartSpec(Strict):
-    """What the training was begun from, by its fingerprint."""
-
-    sha256: str
-
-
-class TrainingSpec(Strict):
-    """A whole training; `learning_rate` may be a list, for runs side by side."""
-
-    transformer: Config = Field(default_factory=Config)
-    dynamics: list[DynamicsSpec]
-    start: StartSpec | None = None
 
 
 def read_training(
     tables: dict[str, Any], source: str
 ) -> tuple[Config, list[AbstractDynamics], str | None]:
-    """The config, the dynamics of each run, and the fingerprint of the start, if the spec has one."""
+    """The config, the dynamics of each run, and the fingerprint of the start, if the spec has one.
+
+    `learning_rate` may be a list, for runs side by side.
+    """
+    faults = Faults(source, is_typed=source == OPTIONS)
+    known = ("transformer", "dynamics", "start")
+    faults.unknown("", [name for name in tables if name not in known], tables)
+    config = read_table("transformer", tables.get("transformer", {}), faults)
+    runs = [read_table("dynamics", each, faults) for each in _side_by_side(tables, faults)]
+    start = tables.get("start")
+    if start is not None and (not isinstance(start, dict) or list(start) != ["sha256"]):
+        faults.add(
+            "start", f"must be a table with sha256, got {start!r}. Leave it as it was written."
+        )
+    faults.check()
+    made = [make("dynamics", run) for run in runs]
+    return Config(**_tuples(config)), made, None if start is None else str(start["sha256"])
+
+
+def _tuples(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(x) if isinstance(x, list) else x for name, x in table.items()}
+
+
+def _side_by_side(tables: dict[str, Any], faults: Faults) -> list[Any]:
     dynamics = tables.get("dynamics", {})
-    if not isinstance(dynamics, dict):
-        raise InputError(
-            f"1 fault in {source}:\n  dynamics: must be a table, got {dynamics!r}. "
-            "Write [dynamics]."
-        )
-    rates = dynamics.get("learning_rate")
-    rates = rates if isinstance(rates, list) else [rates]
+    rates = dynamics.get("learning_rate") if isinstance(dynamics, dict) else None
+    if not isinstance(rates, list):
+        return [dynamics]
     if not rates:
-        raise InputError(
-            f"1 fault in {source}:\n  dynamics.learning_rate: must not be empty. Give a number."
-        )
-    each = [dynamics | ({} if rate is None else {"learning_rate": rate}) for rate in rates]
-    spec = validate(TrainingSpec, tables | {"dynamics": each}, source)
-    runs = [build_dynamics(one) for one in spec.dynamics]
-    return spec.transformer, runs, None if spec.start is None else spec.start.sha256
+        faults.add("dynamics.learning_rate", "must not be empty. Give a number.")
+    return [dynamics | {"learning_rate": rate} for rate in rates]

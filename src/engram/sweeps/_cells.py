@@ -14,8 +14,9 @@ from engram.dynamics import AbstractStepwise, Descent, Plain
 from engram.dynamics._run import BURST
 from engram.observables import NEVER
 from engram.particles import BareMarginSystem
+from engram.registry import make
 from engram.simulation import choose_space, make_system
-from engram.specs import SimulationSpec, build_dynamics, build_problem
+from engram.specs import SimulationSpec, build_problem, build_system
 from engram.sweeps._observables import (
     NEEDS_TAIL,
     TAIL,
@@ -37,11 +38,11 @@ def _programs_for(
     spec: SimulationSpec, varying: tuple[str, ...], observables: tuple[str, ...], seed: int
 ) -> dict[str, Any]:
     """What was compiled for a simulation with these fields free; a file may have changed meanwhile."""
-    if spec.problem.family == "file":
+    if spec.problem["family"] == "file":
         return {}
     fixed = {
         name: {key: value for key, value in table.items() if key not in varying}
-        for name, table in spec.model_dump().items()
+        for name, table in spec.tables.items()
     }
     form = (json.dumps(fixed, sort_keys=True, default=repr), varying, observables, seed)
     if form not in _kept and len(_kept) >= _MOST_KEPT:
@@ -64,7 +65,8 @@ class Runner:
 
     Args:
         spec: The simulation; fields that vary hold any value that is valid.
-        varying: The names of the fields that vary, in any table.
+        varying: The names of the fields that vary.
+        homes: The table of each.
         observables: What to measure.
         seed: Random numbers of cell k come from this seed and k alone.
     """
@@ -73,13 +75,19 @@ class Runner:
         self,
         spec: SimulationSpec,
         varying: tuple[str, ...],
+        homes: dict[str, str],
         observables: tuple[str, ...],
         seed: int,
     ):
-        self.spec, self.varying, self.seed = spec, varying, seed
+        self.spec, self.varying, self.homes, self.seed = spec, varying, homes, seed
+        self.has_start = "start_scale" in varying or bool(spec.run["start_scale"])
         self.observables, self.wanted = observables, frozenset(observables)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
-        self.space = choose_space(problem, dynamics, spec.run.space)
+        self.space = "its own"
+        if spec.system is None:
+            self.space = choose_space(problem, dynamics, spec.run["space"])
+        elif self.has_start:  # refused by a system that has none
+            build_system(spec.system, problem).draw_start(spec.run["start_scale"], seed)
         # Plain descent needs the margins alone; others look at the length of an update.
         plain = isinstance(dynamics, Descent) and isinstance(dynamics.optimizer, Plain)
         self.is_bare = self.space == "margins" and plain
@@ -177,14 +185,17 @@ class Runner:
 
     def _begin_one(self, values: dict[str, Any], cell: Any) -> Batch:
         key = jax.random.fold_in(jax.random.key(self.seed), cell)
-        spec = with_values(self.spec, values)
+        spec = with_values(self.spec, values, self.homes)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
         d = problem.dim
         W = jnp.zeros((d, d))
-        if "start_scale" in self.varying or spec.run.start_scale:
+        if self.has_start:
             draws = jax.random.normal(jax.random.fold_in(key, 1), (d, d), float)
-            W = spec.run.start_scale * draws / jnp.sqrt(float(d))
-        if self.is_bare:
+            W = spec.run["start_scale"] * draws / jnp.sqrt(float(d))
+        if spec.system is not None:
+            system = build_system(spec.system, problem)
+            state = system.start(W) if self.has_start else system.start()
+        elif self.is_bare:
             system = BareMarginSystem(problem)
             state = system.start(W)
         else:
@@ -242,26 +253,24 @@ class Runner:
 
 
 def _stepwise(spec: SimulationSpec) -> AbstractStepwise:
-    dynamics = build_dynamics(spec.dynamics)
+    dynamics = make("dynamics", spec.dynamics)
     assert isinstance(dynamics, AbstractStepwise), "checked when the spec was read"
     return dynamics
 
 
-def with_values(spec: SimulationSpec, values: dict[str, Any]) -> SimulationSpec:
+def with_values(
+    spec: SimulationSpec, values: dict[str, Any], homes: dict[str, str]
+) -> SimulationSpec:
     """A spec with some fields replaced, by numbers or by tracers; nothing is checked."""
-    values = dict(values)
+    values, homes = dict(values), homes | {"p1": "problem"}
     if "log_odds" in values:
         values["p1"] = 1 / (1 + jnp.exp(-values.pop("log_odds")))
     if "seed" in values:
         values["seed"] = jax.random.key(values["seed"])
-    tables = {}
-    for name in ("problem", "dynamics", "run"):
-        table = getattr(spec, name)
-        mine = {field: values[field] for field in values if field in type(table).model_fields}
-        if name == "run":
-            mine.pop("seed", None)  # a seed is the problem's; noise has the cell's key
-        tables[name] = table.model_copy(update=mine)
-    return spec.model_copy(update=tables)
+    changes = {}
+    for name in spec.tables:
+        changes[name] = {field: values[field] for field in values if homes[field] == name}
+    return spec.with_fields(**changes)
 
 
 def _filled(rows: Any, size: int) -> Any:

@@ -94,15 +94,16 @@ def results(
     look = system.look(state)
     loss, error, margins = look.loss, look.error, look.margins
     likeliest = margins[jnp.argmax(jnp.asarray(system.problem.probs))]
-    known = lambda value: jnp.where(jnp.isnan(loss), jnp.nan, value)  # NaN if it has diverged
+    finite = jnp.isfinite(sum(leaf.sum() for leaf in jax.tree.leaves(state)))
+    known = lambda value: jnp.where(finite, value, jnp.nan)  # NaN if it has diverged
     kept = folded.last_wrong + 1
     found: dict[str, Any] = {
         "first_perfect": lambda: reached(folded.first_perfect),
         "perfect_from": lambda: jnp.where(kept >= points, jnp.nan, kept),
-        "final_loss": lambda: loss,
+        "final_loss": lambda: known(loss),
         "final_error": lambda: known(error),
-        "final_margins": lambda: margins,
-        "likeliest_margin": lambda: likeliest,
+        "final_margins": lambda: known(margins),
+        "likeliest_margin": lambda: known(likeliest),
         "likeliest_forgotten": lambda: known(likeliest <= 0),
         "max_loss": lambda: folded.max_loss,
         "spike_height": lambda: folded.height,

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,9 +21,9 @@ import numpy as np
 from engram._checks import InputError, check_count
 from engram._precision import in_double
 from engram.sweeps._axes import read_axes
-from engram.sweeps._cells import Runner
+from engram.sweeps._cells import Runner, with_values
 from engram.sweeps._observables import CLASSES, OBSERVABLES, TAIL
-from engram.sweeps._spec import STATIC, SweepSpec, hash_of
+from engram.sweeps._spec import SweepSpec, hash_of
 
 _CELLS_OF_A_FUNCTION = 4096  # per unit, unless asked otherwise
 _TILES = 16  # batches of lanes per unit of a simulation
@@ -113,15 +113,15 @@ class SimulationPlan(Plan):
     """A simulation from a spec, measured in every cell."""
 
     def __init__(self, spec: SweepSpec):
-        self.spec, self.axes = spec, spec.axes
+        self.spec, self.axes, self.static = spec, spec.axes, spec.static
         self._runners: dict[tuple[int, ...], Runner] = {}
         self._lock = threading.Lock()
         names = tuple(spec.table.observables)
         first = self.runner(
-            tuple(int(values[0]) for name, values in self.axes.items() if name in STATIC)
+            tuple(int(values[0]) for name, values in self.axes.items() if name in self.static)
         )
         chunk = spec.table.chunk or _TILES * first.lanes
-        self.block = _block(self.axes, chunk)
+        self.block = _block(self.axes, chunk, self.static)
         self.text = {**spec.text, "sweep": {**spec.text["sweep"], "chunk": chunk}}
         sizes = {"token": first.num_tokens, "tail": TAIL}
         self.outputs = {name: _describe(name, sizes) for name in names}
@@ -138,21 +138,18 @@ class SimulationPlan(Plan):
         """The runner of one shape, by the values of the axes that change shapes."""
         with self._lock:
             if static not in self._runners:
-                names = [name for name in self.axes if name in STATIC]
-                spec = self.spec.simulation
-                fixed = dict(zip(names, static, strict=True))
-                for part in ("problem", "dynamics"):
-                    table = getattr(spec, part)
-                    mine = {k: v for k, v in fixed.items() if k in type(table).model_fields}
-                    spec = spec.model_copy(update={part: table.model_copy(update=mine)})
-                varying = tuple(name for name in self.axes if name not in STATIC)
-                observables = tuple(self.spec.table.observables)
-                self._runners[static] = Runner(spec, varying, observables, self.spec.table.seed)
+                fixed = dict(zip(self.static, static, strict=True))
+                homes, table = self.spec.homes, self.spec.table
+                spec = with_values(self.spec.simulation, fixed, homes)
+                varying = tuple(name for name in self.axes if name not in self.static)
+                self._runners[static] = Runner(
+                    spec, varying, homes, tuple(table.observables), table.seed
+                )
             return self._runners[static]
 
     def compute(self, unit: Unit) -> dict[str, np.ndarray]:
         columns, numbers, shape = self.cells(unit)
-        static = tuple(int(columns.pop(name)[0]) for name in self.axes if name in STATIC)
+        static = tuple(int(columns.pop(name)[0]) for name in self.static)
         found = self.runner(static).run(columns, numbers)
         return {
             name: np.asarray(found[name], self.outputs[name].dtype).reshape(
@@ -162,11 +159,13 @@ class SimulationPlan(Plan):
         }
 
 
-def _block(axes: dict[str, np.ndarray], chunk: int) -> tuple[int, ...]:
+def _block(
+    axes: dict[str, np.ndarray], chunk: int, static: Collection[str] = ()
+) -> tuple[int, ...]:
     """The last axes whole, the first ones in parts; axes that change shapes one value at a time."""
     block, room = [], chunk
     for name, values in reversed(axes.items()):
-        size = 1 if name in STATIC else max(1, min(len(values), room))
+        size = 1 if name in static else max(1, min(len(values), room))
         block.append(size)
         room //= size
     return tuple(reversed(block))

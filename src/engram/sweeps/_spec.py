@@ -9,16 +9,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from engram._checks import InputError
+from engram.registry import fields_of, names_of
 from engram.specs import SimulationSpec, read_spec, read_toml
+from engram.specs._read import with_read_out
 from engram.sweeps._axes import read_axes
 from engram.sweeps._observables import NEEDS_TAIL, OBSERVABLES, TAIL
 
-# Axes that change shapes: one program for each of their values.
-STATIC = ("num_tokens", "num_classes", "dim", "batch_size")
-_PROBLEM = ("correlation", "p1", "log_odds", "exponent", "seed", "num_tokens", "num_classes", "dim")
-_DYNAMICS = ("learning_rate", "momentum", "weight_decay", "batch_size")
-_RUN = ("start_scale",)
-AXES = (*_PROBLEM, *_DYNAMICS, *_RUN)
+PARTS = ("problem", "system", "dynamics", "run")
+_OF_A_RUN = (
+    "start_scale",
+)  # the only fields of [run] that can vary: the others say what is recorded
 
 
 class SweepTable(BaseModel):
@@ -49,6 +49,7 @@ class SweepSpec:
         axes: Values by name.
         table: Observables, chunk size and seed.
         text: The spec as it was given, in plain values, for the record.
+        homes: The table of each axis.
     """
 
     def __init__(
@@ -57,8 +58,21 @@ class SweepSpec:
         axes: dict[str, np.ndarray],
         table: SweepTable,
         text: dict[str, Any],
+        homes: dict[str, str],
     ):
         self.simulation, self.axes, self.table, self.text = simulation, axes, table, text
+        self.homes = homes
+
+    @property
+    def static(self) -> list[str]:
+        """Axes that change shapes, or programs otherwise: one program for each of their values."""
+        tables = self.simulation.tables
+        fields = {part: fields_of(part, tables[part]) for part in tables if part != "run"}
+        return [
+            axis
+            for axis, home in self.homes.items()
+            if axis in fields.get(home, {}) and fields[home][axis].is_static
+        ]
 
 
 def read_sweep(source: Any, axes: Any = None) -> SweepSpec:
@@ -72,16 +86,14 @@ def read_sweep(source: Any, axes: Any = None) -> SweepSpec:
         name, tables = str(source), read_toml(Path(source))
     else:
         name, tables = "the spec", dict(source)
-    unknown = [key for key in tables if key not in ("problem", "dynamics", "run", "axes", "sweep")]
+    tables = with_read_out(tables)
+    unknown = [key for key in tables if key not in (*PARTS, "axes", "sweep")]
     if unknown:
         raise InputError(
-            f"{name}: no such table [{unknown[0]}]. Tables are problem, dynamics, run, axes, sweep."
+            f"{name}: no such table [{unknown[0]}]. Tables are {', '.join(PARTS)}, axes, sweep."
         )
     given = {**_table(name, tables, "axes"), **(dict(axes) if axes is not None else {})}
     values = read_axes(given)
-    for axis in values:
-        if axis not in AXES:
-            raise InputError(f"{name}: axis `{axis}` cannot vary. Axes are {', '.join(AXES)}.")
     try:
         table = SweepTable.model_validate(_table(name, tables, "sweep"))
     except ValidationError as error:
@@ -90,15 +102,16 @@ def read_sweep(source: Any, axes: Any = None) -> SweepSpec:
             for f in error.errors()
         )
         raise InputError(f"{name}: {faults}") from None
-    parts = {part: dict(_table(name, tables, part)) for part in ("problem", "dynamics", "run")}
-    simulation = _checked(name, parts, values)
+    parts = {part: dict(_table(name, tables, part)) for part in PARTS if part in tables}
+    homes = _homes(name, parts, values)
+    simulation = _checked(name, parts, values, homes)
     _check_runnable(name, simulation, values, table)
     text = {
         **{part: content for part, content in parts.items() if content},
         "axes": {axis: array.tolist() for axis, array in values.items()},
         "sweep": table.model_dump(exclude_none=True),
     }
-    return SweepSpec(simulation, values, table, text)
+    return SweepSpec(simulation, values, table, text, homes)
 
 
 def _table(name: str, tables: dict[str, Any], part: str) -> dict[str, Any]:
@@ -108,53 +121,75 @@ def _table(name: str, tables: dict[str, Any], part: str) -> dict[str, Any]:
     return content
 
 
-def _checked(name: str, parts: dict[str, Any], axes: dict[str, np.ndarray]) -> SimulationSpec:
+def _homes(name: str, parts: dict[str, Any], axes: dict[str, np.ndarray]) -> dict[str, str]:
+    """The table that each axis belongs to; one that no chosen table has is refused."""
+    known: dict[str, str] = dict.fromkeys(_OF_A_RUN, "run")
+    for part, chooser, usual in (
+        ("system", "kind", "memory"),
+        ("dynamics", "kind", "gd"),
+        ("problem", "family", "two"),
+    ):
+        table = {chooser: usual} | parts.get(part, {})
+        if (part != "system" or part in parts) and table[chooser] in names_of(part):
+            fields = fields_of(part, table)
+            known |= {field: part for field, about in fields.items() if about.is_number}
+    if known.get("p1") == "problem":
+        known["log_odds"] = "problem"
+    for axis in axes:
+        if axis not in known:
+            raise InputError(
+                f"{name}: axis `{axis}` cannot vary here. Axes are {', '.join(known)}."
+            )
+    return {axis: known[axis] for axis in axes}
+
+
+def _checked(
+    name: str, parts: dict[str, Any], axes: dict[str, np.ndarray], homes: dict[str, str]
+) -> SimulationSpec:
     """The simulation at the first value of every axis; each value of each axis is checked in its place."""
     first = {axis: values[0] for axis, values in axes.items()}
-    for axis in axes:
-        home = _home(axis)
+    for axis, home in homes.items():
         field = "p1" if axis == "log_odds" else axis
-        if field in parts[home]:
+        if field in parts.get(home, {}):
             raise InputError(
                 f"{name}: `{field}` is an axis and also set in [{home}]. Leave it out there."
             )
     if "log_odds" in axes and "p1" in axes:
         raise InputError(f"{name}: `log_odds` and `p1` are two names of one thing. Keep one axis.")
-    spec = read_spec(_filled_in(parts, first), name)
+    fill = lambda values: _filled_in(parts, values, homes)
+    spec = read_spec(fill(first), name)
     for axis, values in axes.items():
-        for value in values:
-            if values.dtype.kind == "f" and axis in (*STATIC, "seed"):
-                raise InputError(f"{name}: axis `{axis}` must hold whole numbers, got {value!r}.")
-            read_spec(_filled_in(parts, first | {axis: value}), f"{name} at {axis} = {value}")
-            if len(values) > 200:  # numbers in order: the ends decide
-                break
-        read_spec(
-            _filled_in(parts, first | {axis: values.max()}), f"{name} at {axis} = {values.max()}"
-        )
-        read_spec(
-            _filled_in(parts, first | {axis: values.min()}), f"{name} at {axis} = {values.min()}"
-        )
+        if values.dtype.kind == "f" and not _takes_reals(spec, axis, homes[axis]):
+            raise InputError(f"{name}: axis `{axis}` must hold whole numbers, got {values[0]!r}.")
+        # Of numbers in order the ends decide.
+        several = values if len(values) <= 200 else ()
+        for value in (*several, values.max(), values.min()):
+            read_spec(fill(first | {axis: value}), f"{name} at {axis} = {value}")
     return spec
 
 
-def _home(axis: str) -> str:
-    return "problem" if axis in _PROBLEM else "dynamics" if axis in _DYNAMICS else "run"
+def _takes_reals(spec: SimulationSpec, axis: str, home: str) -> bool:
+    if axis == "log_odds" or home == "run":
+        return True
+    return fields_of(home, spec.tables[home])[axis].is_real
 
 
-def _filled_in(parts: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+def _filled_in(
+    parts: dict[str, Any], values: dict[str, Any], homes: dict[str, str]
+) -> dict[str, Any]:
     tables = {part: dict(content) for part, content in parts.items()}
     for axis, value in values.items():
-        plain = value.item()
+        field, plain = axis, value.item()
         if axis == "log_odds":
-            axis, plain = "p1", float(1 / (1 + np.exp(-plain)))
-        tables[_home(axis)][axis] = plain
+            field, plain = "p1", float(1 / (1 + np.exp(-plain)))
+        tables.setdefault(homes[axis], {})[field] = plain
     return {part: content for part, content in tables.items() if content}
 
 
 def _check_runnable(
     name: str, simulation: SimulationSpec, axes: dict[str, Any], table: SweepTable
 ) -> None:
-    kind, steps = simulation.dynamics.kind, simulation.dynamics.steps
+    kind, steps = simulation.dynamics["kind"], simulation.dynamics.get("steps")
     if kind in ("flow", "sgf"):
         raise InputError(
             f"{name}: a sweep counts steps, and {kind!r} has none. Sweep a function of your own with "
@@ -169,12 +204,12 @@ def _check_runnable(
         raise InputError(
             f"{name}: final_margins has one entry per token, and num_tokens varies. Use likeliest_margin."
         )
-    if simulation.dynamics.layer_norm and not simulation.run.start_scale:
+    if (simulation.system or {}).get("layer_norm") and not simulation.run["start_scale"]:
         raise InputError(
             f"{name}: layer norm divides by the length of W e_x, which is zero at W = 0. Set run.start_scale."
         )
     for field in ("every", "points", "stop"):
-        if getattr(simulation.run, field) is not None:
+        if field in simulation.run:
             raise InputError(f"{name}: run.{field} has no meaning in a sweep. Leave it out.")
 
 

@@ -47,16 +47,16 @@ def boundary(data: xr.Dataset, name: str) -> Boundary:
 def _pair(data: xr.Dataset, name: str) -> tuple[xr.DataArray, xr.DataArray]:
     """Correlation and p1 over the axes of a sweep of two tokens."""
     problem = read_sweep(json.loads(data.attrs["spec"])).simulation.problem
-    if problem.family != "two":
+    if problem["family"] != "two":
         raise InputError(
-            f"--theory {name} is about two tokens, and this sweep has {problem.family}. Leave it out."
+            f"--theory {name} is about two tokens, and this sweep has {problem['family']}. Leave it out."
         )
     along = lambda axis, fixed: data[axis] if axis in data.coords else xr.DataArray(float(fixed))
     if "log_odds" in data.coords:
         p1 = data["log_odds"].copy(data=1 / (1 + np.exp(-data["log_odds"].values)))
     else:
-        p1 = along("p1", problem.p1)
-    return along("correlation", problem.correlation), p1
+        p1 = along("p1", problem["p1"])
+    return along("correlation", problem["correlation"]), p1
 
 
 def _needs(data: xr.Dataset, theory: str, *names: str) -> None:

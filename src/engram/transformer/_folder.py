@@ -15,6 +15,7 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between, check_folder, clear_leftovers, written_whole
+from engram.registry import complete, names_of
 from engram.transformer._model import Model
 from engram.transformer._start import write_start
 from engram.transformer._task import Sequences
@@ -55,8 +56,9 @@ class Folder:
             raise InputError(
                 f"{self.path}/config.toml cannot be read ({error}). Move the folder away."
             ) from None
-        old = {name: old.get(name) for name in tables}
-        changes = changes_between(old, json.loads(json.dumps(tables)), "in the folder")
+        old = _with_defaults({name: old.get(name) for name in tables})
+        new = _with_defaults(json.loads(json.dumps(tables)))
+        changes = changes_between(old, new, "in the folder")
         before = old["dynamics"].get("steps") if isinstance(old["dynamics"], dict) else None
         if isinstance(before, int) and tables["dynamics"]["steps"] > before:
             changes = [line for line in changes if not line.startswith("dynamics.steps")]
@@ -201,6 +203,14 @@ class Folder:
     def has_checkpoints(self) -> bool:
         """Whether there is any, damaged or not."""
         return bool(self._checkpoints())
+
+
+def _with_defaults(tables: dict[str, Any]) -> dict[str, Any]:
+    """The same with every default of the dynamics written out, as far as they are known."""
+    dynamics = tables["dynamics"]
+    if not isinstance(dynamics, dict) or dynamics.get("kind") not in names_of("dynamics"):
+        return tables
+    return tables | {"dynamics": complete("dynamics", dynamics)}
 
 
 def _read_checkpoint(path: Path, start: str) -> Checkpoint:

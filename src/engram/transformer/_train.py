@@ -15,8 +15,8 @@ import xarray as xr
 from engram._checks import InputError
 from engram._precision import nan_is_a_result
 from engram.dynamics import AbstractStepwise
+from engram.registry import table
 from engram.transformer._config import Config
-from engram.transformer._describe import describe
 from engram.transformer._devices import check_alike
 from engram.transformer._folder import Checkpoint, Folder, to_toml
 from engram.transformer._log import Log, Probes, entry_of
@@ -99,7 +99,22 @@ def train(
 
 
 def _tables(config: Config, runs: list[Any]) -> dict[str, Any]:
-    return {"transformer": dataclasses.asdict(config), "dynamics": describe(runs)}
+    return {"transformer": dataclasses.asdict(config), "dynamics": _side_by_side(runs)}
+
+
+def _side_by_side(runs: list[Any]) -> dict[str, Any]:
+    """One table for dynamics that differ in the learning rate alone, which is then a list."""
+    tables = [table(dynamics) for dynamics in runs]
+    first = tables[0]
+    for other in tables[1:]:
+        unlike = [key for key in first.keys() | other if first.get(key) != other.get(key)]
+        if set(unlike) - {"learning_rate"}:
+            raise InputError(
+                f"`dynamics` side by side must differ in the learning rate alone, got unlike "
+                f"{', '.join(sorted(unlike))}. Train them one by one."
+            )
+    rates = [each.get("learning_rate") for each in tables]
+    return first if len(runs) == 1 else first | {"learning_rate": rates}
 
 
 def _check(runs: list[Any]) -> None:
@@ -112,8 +127,6 @@ def _check(runs: list[Any]) -> None:
                 "StochasticGradientDescent or PracticalDescent; for a flow, `engram.dynamics.run` on "
                 "`engram.transformer.TransformerSystem`."
             )
-        if dynamics.layer_norm:
-            raise InputError("`layer_norm` is not part of this transformer. Leave it out.")
 
 
 class _Place(NamedTuple):
@@ -148,7 +161,7 @@ class _Job:
         self.tables = _tables(self.config, runs) | {"start": {"sha256": self.start}}
         if folder is not None and self.resumed:
             folder.check(self.tables)
-        rates = [describe([run]).get("learning_rate") for run in runs]
+        rates = [table(run).get("learning_rate") for run in runs]
         rates = [rate if isinstance(rate, float) else np.nan for rate in rates]
         batch = getattr(runs[0], "batch_size", None)
         try:

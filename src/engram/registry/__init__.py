@@ -1,0 +1,23 @@
+"""What can be named in a spec, on the command line, in the explorer and in files; yours too.
+
+Nothing here loads JAX, pydantic or typer: built-ins are literals, and load when they are used.
+"""
+
+from engram.registry._entries import Entry as Entry
+from engram.registry._entries import entries as entries
+from engram.registry._entries import find as find
+from engram.registry._entries import name_of as name_of
+from engram.registry._entries import register as register
+from engram.registry._entries import unregister as unregister
+from engram.registry._fields import REQUIRED as REQUIRED
+from engram.registry._fields import Field as Field
+from engram.registry._plugins import load_plugin as load_plugin
+from engram.registry._plugins import plugins as plugins
+from engram.registry._tables import CHOOSERS as CHOOSERS
+from engram.registry._tables import complete as complete
+from engram.registry._tables import entry_of as entry_of
+from engram.registry._tables import fields_of as fields_of
+from engram.registry._tables import make as make
+from engram.registry._tables import names_of as names_of
+from engram.registry._tables import read_off as read_off
+from engram.registry._tables import table as table

@@ -1,0 +1,317 @@
+"""The built-ins, as literals: `engram --help` reads them without loading what they name.
+
+A test compares every entry with the signature of its target.
+"""
+
+from typing import Any, Literal
+
+from engram.registry._entries import Entry
+from engram.registry._fields import Field
+
+_MOST = 2**31 - 1  # XLA counts in 32 bits
+_FLOATS = float | list[float]
+
+
+def _share(help: str, default: float) -> Field:
+    return Field(help, bounds=(0, None), below=1, type=float, default=default)
+
+
+def _optional(help: str, type: Any, **more: Any) -> Field:
+    return Field(help, type=type | None, default=None, **more)
+
+
+# --- problems -------------------------------------------------------------------------------------------
+
+_SEED = Field(
+    "Seed of the draw.", bounds=(0, 2**63 - 1), type=int, default=0, static=False, argument="key"
+)
+_NO_SEED = Field(
+    "Counts repetitions of the noise.", bounds=(0, 2**63 - 1), type=int, default=0,
+    static=False, argument="",
+)  # fmt: skip
+_N = Field("Input tokens N.", bounds=(1, _MOST), type=int)
+_M = Field("Output tokens (classes) M.", bounds=(2, _MOST), type=int)
+_DIM = Field("Dimension d.", bounds=(1, _MOST), type=int)
+_LAWS = {
+    "probs": _optional(
+        "Frequencies: uniform, zipf, or numbers.", Literal["uniform", "zipf"] | list[float]
+    ),
+    "exponent": _optional("Zipf exponent of the frequencies.", float),
+    "targets": Field(
+        "Class of each token: identity, mod, random, or numbers.",
+        type=Literal["identity", "mod", "random"] | list[int],
+        default="mod",
+    ),
+}
+_DRAWN = {"num_tokens": _N, "num_classes": _M, "dim": _DIM, **_LAWS, "seed": _SEED}
+
+_PROBLEMS = [
+    Entry(
+        "problem", "two", "engram.problem:two_tokens",
+        {
+            "correlation": Field("Of two tokens' embeddings.", bounds=(-1, 1), type=float),
+            "p1": Field("Frequency of the first of two tokens.", bounds=(0, 1), type=float),
+            "dim": Field("Dimension d.", bounds=(1, _MOST), type=int, default=2),
+            "seed": _NO_SEED,
+        },
+        "Two tokens of a correlation, each with its own class.",
+    ),
+    Entry(
+        "problem", "orthonormal", "engram.problem:orthonormal",
+        {"num_tokens": _N, "num_classes": _M, "dim": _optional("Dimension d.", int, bounds=(1, _MOST)), **_LAWS, "seed": _SEED},
+        "Orthonormal inputs and outputs.",
+    ),
+    Entry(
+        "problem", "one_hot", "engram.problem:one_hot",
+        {"num_tokens": _N, "num_classes": _M, **_LAWS, "seed": _SEED},
+        "The canonical basis for inputs and outputs.",
+    ),
+    Entry("problem", "sphere", "engram.problem:on_sphere", _DRAWN, "Embeddings drawn on the unit sphere."),
+    Entry("problem", "gaussian", "engram.problem:gaussian", _DRAWN, "Embeddings with normal entries."),
+    Entry(
+        "problem", "file", "engram.problem:from_file",
+        {"path": Field("A problem saved as .npz or .nc.", type=str), "seed": _NO_SEED},
+        "A problem from a file.",
+    ),
+]  # fmt: skip
+
+# --- systems --------------------------------------------------------------------------------------------
+
+_SYSTEMS = [
+    Entry(
+        "system", "memory", "engram.memory:MemorySystem",
+        {"layer_norm": Field("Score W e_x / |W e_x| instead of W e_x.", type=bool, default=False)},
+        "The matrix W.",
+    ),
+]  # fmt: skip
+
+# --- dynamics -------------------------------------------------------------------------------------------
+
+_RATE = Field("Learning rate eta: a number, or one per step.", bounds=(0, None), type=_FLOATS)
+_STEPS = Field("Updates.", bounds=(0, 2**53), type=int)  # beyond they would not be exact as floats
+_BATCH = Field("Random batches of this size.", bounds=(1, 2**24), type=int)
+_BATCH_OR_ALL = Field(
+    "Random batches of this size; by default all the data.", bounds=(1, 2**24), type=int | None, default=None
+)  # fmt: skip
+_COUPLED = Field(
+    "lambda of a term lambda W in the gradient; of adamw, its own decoupled decay.",
+    bounds=(0, None), type=float, default=0.0,
+)  # fmt: skip
+_REPLAYED = "Batches to replay, one list of samples per step."
+_TIMES = {
+    "end": _optional("End time of a flow.", float, above=0),
+    "num_times": Field("Recorded times of a flow.", bounds=(2, 1_000_000), type=int, default=200),
+    "spacing": Field("A flow's recorded times: linear or log.", type=Literal["linear", "log"], default="linear"),
+    "times": _optional("Recorded times of a flow, written out.", list[float]),
+}  # fmt: skip
+
+_DYNAMICS = [
+    Entry(
+        "dynamics", "gd", "engram.dynamics:GradientDescent",
+        {"learning_rate": _RATE, "steps": _STEPS},
+        "Full-batch gradient descent.",
+    ),
+    Entry(
+        "dynamics", "flow", "engram.dynamics:GradientFlow",
+        {
+            **_TIMES,
+            "rtol": Field("Relative tolerance of the solver.", above=0, type=float, default=1e-11),
+            "atol": Field("Absolute tolerance of the solver.", above=0, type=float, default=1e-13),
+            "solver": Field("auto, explicit or implicit.", type=Literal["auto", "explicit", "implicit"], default="auto"),
+            "max_steps": Field("The most steps of the solver.", bounds=(1, _MOST), type=int, default=16384),
+        },
+        "Gradient flow.",
+        needs=(("end", "times"),),
+    ),
+    Entry(
+        "dynamics", "sgd", "engram.dynamics:StochasticGradientDescent",
+        {"learning_rate": _RATE, "steps": _STEPS, "batch_size": _BATCH, "batches": _optional(_REPLAYED, list[list[int]])},
+        "Descent on random batches.",
+    ),
+    Entry(
+        "dynamics", "sgf", "engram.dynamics:StochasticGradientFlow",
+        {
+            **_TIMES,
+            "learning_rate": _optional("Learning rate of the descent that it describes.", float, bounds=(0, None)),
+            "batch_size": _optional("Batch size of that descent.", int, bounds=(1, 2**24)),
+            "noise_scale": _optional("Isotropic noise on W (sgf).", float, bounds=(0, None)),
+            "time_step": _optional("The largest step of the scheme.", float, above=0, static=True),
+            "brownian": _optional("Increments of the Brownian motions, one row per step.", list[Any]),
+        },
+        "Stochastic gradient flow.",
+        needs=(("end", "times"), ("learning_rate", "noise_scale"), ("batch_size", "noise_scale")),
+    ),
+    Entry(
+        "dynamics", "descent", "engram.dynamics:Descent",
+        {"steps": _STEPS, "weight_decay": _COUPLED},
+        "Any optimizer with any sampling.",
+        parts={"optimizer": None, "sampling": None},
+    ),
+    # What the name of an optimizer stands for as a kind of dynamics.
+    Entry(
+        "practical", "descent", "engram.dynamics:PracticalDescent",
+        {
+            "steps": _STEPS,
+            "batch_size": _BATCH_OR_ALL,
+            "weight_decay": _COUPLED,
+        },
+    ),
+]  # fmt: skip
+
+_MOMENTUM = {
+    "learning_rate": _RATE,
+    "momentum": _share("beta of momentum, nesterov and muon.", 0.9),
+}
+_EPS = Field("Added to the root of the second moment.", bounds=(0, None), type=float, default=1e-8)
+_ADAM = {
+    "learning_rate": _RATE,
+    "b1": _share("Share of the past in the average of gradients.", 0.9),
+    "b2": _share("Share of the past in the average of squares.", 0.999),
+    "eps": _EPS,
+}
+_DECAY = Field("Decoupled weight decay.", bounds=(0, None), type=float, default=1e-4)
+
+
+def _optimizer(name: str, fields: dict[str, Field], help: str, target: str | None = None) -> Entry:
+    return Entry("optimizer", name, f"engram.dynamics:{target or name}", fields, help)
+
+
+_OPTIMIZERS = [
+    _optimizer("plain", {"learning_rate": _RATE}, "Plain descent.", "Plain"),
+    _optimizer("momentum", _MOMENTUM, "Heavy ball."),
+    _optimizer("nesterov", _MOMENTUM, "Nesterov's momentum."),
+    _optimizer("normalised", {"learning_rate": _RATE}, "Steps of a given length."),
+    _optimizer("adam", _ADAM, "Adam."),
+    _optimizer("adamw", {**_ADAM, "weight_decay": _DECAY}, "Adam with decoupled weight decay."),
+    _optimizer(
+        "rmsprop",
+        {
+            "learning_rate": _RATE,
+            "decay": _share("Share of the past in the average of squares (rmsprop).", 0.9),
+            "eps": _EPS,
+        },
+        "RMSprop.",
+    ),
+    _optimizer("sign", {"learning_rate": _RATE}, "Steps along the sign of the gradient."),
+    _optimizer(
+        "muon",
+        {"learning_rate": _RATE, "momentum": _share("beta of momentum, nesterov and muon.", 0.95)},
+        "Steps along the orthogonal factor of the averaged gradient.",
+    ),
+]
+
+_SAMPLINGS = [
+    Entry("sampling", "everything", "engram.dynamics:Everything", {}, "All the data in every step."),
+    Entry("sampling", "batches", "engram.dynamics:Batches", {"batch_size": _BATCH}, "Independent draws."),
+    Entry(
+        "sampling", "replayed", "engram.dynamics:Replayed",
+        {"batches": Field(_REPLAYED, type=list[list[int]])},
+        "Given batches.",
+    ),
+    Entry(
+        "sampling", "epochs", "engram.dynamics:Epochs",
+        {"counts": Field("How often each sample is in the data.", type=list[int] | list[list[int]]), "batch_size": _BATCH},
+        "Each sample once per epoch.",
+    ),
+    Entry(
+        "sampling", "curriculum", "engram.dynamics:Curriculum",
+        {
+            "laws": Field("One law of the data per stage.", type=list[list[float]] | list[list[list[float]]]),
+            "lengths": Field("Steps of each stage.", type=list[int]),
+        },
+        "Laws that follow one another: a curriculum, or tasks.",
+    ),
+]  # fmt: skip
+
+# --- what is recorded and found -------------------------------------------------------------------------
+
+
+def _observable(
+    name: str, axes: tuple[str, ...], symbol: str, help: str, target: str | None = None
+) -> Entry:
+    about, home = {"axes": axes, "symbol": symbol}, "engram.observables._names"
+    return Entry("observable", name, f"{home}:{target or name}", help=help, about=about)
+
+
+_OBSERVABLES = [
+    _observable("loss", (), "L", "cross-entropy (eq:obj)"),
+    _observable("error", (), "L_01", "0-1 error (Section 1)"),
+    _observable("token_losses", ("token",), "l(x)", "loss of each token (eq:loss)"),
+    _observable("margins", ("token",), "m(x)", "margin of each token (Section 5.2)"),
+    _observable("class_margins", ("token", "class"), "m_i(x)", "margin against each class (eq:margin)"),
+    _observable("scores", ("token", "class"), "w_xy", "scores (eq:particles)"),
+    _observable("probabilities", ("token", "class"), "p_W(y|x)", "recall probabilities (eq:model-prob)"),
+    _observable("grad_norm", (), "|grad L|", "norm of the gradient in W (eq:grad)"),
+    _observable("sharpness", (), "|H|", "largest eigenvalue of the Hessian (eq:hess)"),
+    _observable("stability_gap", (), "threshold - |H|", "distance to the method's stability threshold; below 0 is unstable"),
+    _observable("weight_norm", (), "|W|", "Frobenius norm of W"),
+    _observable("alignment", (), "cos(W, W_mm)", "cosine with the max-margin direction", "Alignment"),
+    _observable("singular_values", ("rank",), "s_k", "singular values of W"),
+    _observable("effective_rank", (), "exp H(s)", "exponential of the entropy of normalised singular values"),
+    _observable(
+        "invariants", ("token", "class"), "sum w_i/|u_i|^2, e^-w_i/|u_i|^2 - e^-w_j/|u_j|^2",
+        "constants of the flow for orthogonal embeddings (Section 4.1, with norms)", "Invariants",
+    ),
+    _observable("weights", ("row", "col"), "W", "the weights (eq:model)"),
+]  # fmt: skip
+
+_EVENTS = [
+    Entry(
+        "event", "events", "engram.observables:Events",
+        {"spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1)},
+        "Perfect accuracy, spikes, tokens forgotten and re-learnt.",
+    ),
+]  # fmt: skip
+
+# --- tables of the specs that choose nothing ------------------------------------------------------------
+
+_RECORDS = 10_000_000
+_TABLES = [
+    Entry(
+        "run", "run", "",
+        {
+            "record": Field("Observable to record; repeat for more.", type=list[str | dict[str, Any]], default=["loss", "error", "margins"]),
+            "space": Field("auto, weights, particles or margins.", type=Literal["auto", "weights", "particles", "margins"], default="auto"),
+            "seed": Field("Seed of the problem, the start and the noise.", bounds=(0, 2**63 - 1), type=int, default=0),
+            "start_scale": Field("Random start of this scale; 0 is W = 0.", bounds=(0, None), type=float, default=0.0),
+            "every": _optional("Record every so many steps.", int, bounds=(1, _MOST)),
+            "points": _optional("Record about so many steps, log-spaced.", int, bounds=(2, _RECORDS)),
+            "stop": _optional(
+                "'perfect' ends at the first step without error.",
+                Literal["perfect"] | dict[Literal["loss", "error", "grad_norm"], float],
+            ),
+            "events": Field("What to look for at every step; repeat for more.", type=list[str | dict[str, Any]], default=["events"]),
+            "spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1),
+        },
+    ),
+    Entry(
+        "transformer", "transformer", "engram.transformer:Config",
+        {
+            "dim": Field("Width d.", type=int, default=64),
+            "matrices": Field("What is trained, of wo2, wk2, wk1.", type=list[Literal["wo2", "wk2", "wk1"]], default=["wo2", "wk2", "wk1"]),
+            "sequences": Field("How many; in the paper 16384.", type=int, default=1024),
+            "length": Field("Positions.", type=int, default=256),
+            "num_triggers": Field("How many tokens are triggers.", type=int, default=5),
+            "triggers": Field("frequent, or random: drawn for each sequence.", type=Literal["frequent", "random"], default="frequent"),
+            "outputs": Field("Law of the outputs: uniform or bigram.", type=Literal["uniform", "bigram"], default="uniform"),
+            "vocabulary": _optional("Keep only the most frequent characters.", int),
+            "corpus": _optional("Count bigrams from this text, of at most 256 characters.", str),
+            "zero_start": Field("Start what is trained at zero.", type=bool, default=False),
+            "embedding_scale": Field("Factor of the embeddings, N(0,1) otherwise.", type=float, default=1.0),
+            "scale_scores": Field("Attention scores / sqrt d, or not.", type=bool, default=True),
+            "dtype": Field("float32 or float64.", type=Literal["float32", "float64"], default="float32"),
+            "seed": Field("Seed of sequences, weights and batches.", type=int, default=0),
+        },
+    ),
+]  # fmt: skip
+
+CATALOGUE = (
+    *_PROBLEMS,
+    *_SYSTEMS,
+    *_DYNAMICS,
+    *_OPTIMIZERS,
+    *_SAMPLINGS,
+    *_OBSERVABLES,
+    *_EVENTS,
+    *_TABLES,
+)
