@@ -109,9 +109,10 @@ def adam():
 def layer_norm():
     import engram
 
-    method = engram.PracticalDescent(engram.dynamics.adamw(0.1), steps=200, layer_norm=True)
+    method = engram.PracticalDescent(engram.dynamics.adamw(0.1), steps=200)
     start = np.random.default_rng(0).standard_normal((3, 3))
-    return engram.simulate(_sphere(), method, start=start)
+    system = engram.memory.MemorySystem(_sphere(), layer_norm=True)
+    return engram.simulate(system, method, start=start)
 
 
 @case

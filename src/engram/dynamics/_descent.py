@@ -5,10 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float, PRNGKeyArray, PyTree
 
-from engram._checks import InputError, is_traced
+from engram._checks import InputError
 from engram._types import Array
 from engram.dynamics._base import AbstractStepwise, read_steps, summed_rates
 from engram.dynamics._optimizers import AbstractOptimizer, Plain, WithDecay, wrap
@@ -43,7 +42,7 @@ class Descent(AbstractStepwise):
     steps: Any
 
     def __init__(
-        self, optimizer: Any, sampling: Any = None, *, steps: int, weight_decay: Any = 0.0
+        self, optimizer: Any, sampling: Any = None, *, steps: int, weight_decay: Any = None
     ):
         is_own = isinstance(optimizer, AbstractOptimizer)
         if not is_own and hasattr(optimizer, "init") and hasattr(optimizer, "update"):
@@ -61,7 +60,7 @@ class Descent(AbstractStepwise):
             )
         self.steps = read_steps(steps)
         self.optimizer, self.sampling = optimizer.over(int(self.steps)), sampling
-        if is_traced(weight_decay) or np.any(weight_decay):
+        if weight_decay is not None:
             self.optimizer = WithDecay(self.optimizer, weight_decay)
 
     @property

@@ -155,7 +155,7 @@ class WithDecay(AbstractOptimizer):
         return self.optimizer.rates()
 
     def settings(self) -> dict[str, Any]:
-        return self.optimizer.settings() | {"weight_decay": self.weight_decay}
+        return {"weight_decay": self.weight_decay} | self.optimizer.settings()
 
 
 class Optimizer(AbstractOptimizer):

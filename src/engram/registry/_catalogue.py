@@ -3,6 +3,7 @@
 A test compares every entry with the signature of its target.
 """
 
+import dataclasses
 from typing import Any, Literal
 
 from engram.registry._entries import Entry
@@ -143,7 +144,7 @@ _DYNAMICS = [
     ),
     Entry(
         "dynamics", "descent", "engram.dynamics:Descent",
-        {"steps": _STEPS, "weight_decay": _COUPLED},
+        {"steps": _STEPS, "weight_decay": dataclasses.replace(_COUPLED, type=float | None, default=None)},
         "Any optimizer with any sampling.",
         parts={"optimizer": None, "sampling": None},
     ),
