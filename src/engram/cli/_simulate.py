@@ -157,7 +157,7 @@ def _run(
             run = simulate_spec(spec, tell, problem=problem)
     except Interrupted as stop:
         run, interrupted = stop.partial, True
-    run = with_source(run, problem, source)
+    run = with_source(run, problem, source, spec)
     _report(run)
     same = before is None or interrupted or _is_same(*before, run)
     if out is not None:

@@ -40,6 +40,16 @@ def parts_of(entry: Entry, table: Mapping[str, Any]) -> dict[str, Entry]:
     return {kind: find(kind, name) for kind, name in chosen.items() if name in entries(kind)}
 
 
+def used_by(kind: str, item: Mapping[str, Any] | str) -> list[Entry]:
+    """The entries that a table, or a name alone, makes use of."""
+    chooser = CHOOSERS.get(kind, "kind")
+    table = {chooser: item} if isinstance(item, str) else item
+    if table.get(chooser) not in names_of(kind):
+        return []
+    entry = entry_of(kind, table[chooser])
+    return [entry, *parts_of(entry, table).values()]
+
+
 def fields_of(kind: str, table: Mapping[str, Any]) -> dict[str, Field]:
     """All fields that a table of this kind may have, given what it chooses; the chooser aside."""
     entry = entry_of(kind, table[CHOOSERS.get(kind, "kind")])

@@ -6,6 +6,7 @@ from typing import Any
 import xarray as xr
 
 from engram._checks import InputError
+from engram._precision import in_double
 from engram._room import check_room
 from engram.dynamics import AbstractDynamics
 from engram.problem import Problem
@@ -14,6 +15,7 @@ from engram.simulation import choose_space, simulate
 from engram.specs._read import SimulationSpec
 
 
+@in_double
 def build_problem(table: dict[str, Any]) -> Problem:
     """The problem that a table describes."""
     try:

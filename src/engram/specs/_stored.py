@@ -10,7 +10,7 @@ import xarray as xr
 from engram._checks import InputError
 from engram.problem import Problem
 from engram.problem._storage import one_line
-from engram.registry import fields_of, names_of
+from engram.registry import KINDS, entries, fields_of, names_of, origins
 from engram.specs._read import SimulationSpec, read_spec, with_read_out
 
 _ARRAYS = ("problem_inputs", "problem_outputs", "probs", "problem_targets")
@@ -22,13 +22,15 @@ def write_spec(spec: SimulationSpec) -> str:
     return json.dumps(spec.tables)
 
 
-def with_source(run: xr.Dataset, problem: Problem, spec: str) -> xr.Dataset:
+def with_source(run: xr.Dataset, problem: Problem, text: str, spec: SimulationSpec) -> xr.Dataset:
     """A run as it is stored: with the spec, as JSON, and the problem that it was made from."""
+    known = origins(spec.used())
+    plugins = {"plugins": json.dumps(known)} if known else {}
     return run.assign(
         problem_inputs=(("token", "component"), problem.inputs),
         problem_outputs=(("class", "component"), problem.outputs),
         problem_targets=(("token", "class") if problem.is_noisy else ("token",), problem.targets),
-    ).assign_attrs(spec=spec)
+    ).assign_attrs(spec=text, **plugins)
 
 
 def read_netcdf(path: Path) -> xr.Dataset:
@@ -55,6 +57,7 @@ def spec_of(data: xr.Dataset, path: Path, given: dict[str, dict[str, Any]]) -> S
     it: in a file, unlike in TOML, it cannot be struck out by hand.
     """
     stored, run = _tables(data, path), given.get("run", {})
+    _check_plugins(data, path)
     dynamics = {name: stored["dynamics"].get(name) for name in ("kind", "optimizer", "sampling")}
     dynamics = {name: value for name, value in dynamics.items() if value is not None}
     if "kind" in given.get("dynamics", {}):
@@ -72,6 +75,24 @@ def spec_of(data: xr.Dataset, path: Path, given: dict[str, dict[str, Any]]) -> S
             stored["problem"], fields_of("problem", {"family": family})
         )
     return read_spec(stored, str(path))
+
+
+def _check_plugins(data: xr.Dataset, path: Path) -> None:
+    """Refuse a run that made use of a plugin which is not loaded; a file loads none by itself."""
+    try:
+        known = [
+            (str(each["module"]), str(each.get("path", each["module"])))
+            for each in json.loads(data.attrs.get("plugins", "[]"))
+        ]
+    except (KeyError, TypeError, ValueError):
+        known = []
+    loaded = {entry.origin for kind in KINDS for entry in entries(kind).values()}
+    missing = [source for module, source in known if module not in loaded]
+    if missing:
+        raise InputError(
+            f"{path} was made with names of your own, which are not loaded. Run it with --plugin "
+            f"{' --plugin '.join(missing)}"
+        )
 
 
 def _tables(data: xr.Dataset, path: Path) -> dict[str, dict[str, Any]]:

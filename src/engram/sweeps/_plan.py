@@ -20,6 +20,7 @@ import numpy as np
 
 from engram._checks import InputError, check_count
 from engram._precision import in_double
+from engram.registry import origins
 from engram.sweeps._axes import read_axes
 from engram.sweeps._cells import Runner, with_values
 from engram.sweeps._observables import CLASSES, OBSERVABLES, TAIL
@@ -51,6 +52,7 @@ class Plan(abc.ABC):
         outputs: The variables of the result.
         text: The spec in plain values: two sweeps with the same text are the same.
         vague: What the text cannot tell from something else, or None.
+        origins: The plugins that it makes use of.
     """
 
     axes: dict[str, np.ndarray]
@@ -58,6 +60,7 @@ class Plan(abc.ABC):
     outputs: dict[str, Output]
     text: dict[str, Any]
     vague: str | None = None
+    origins: tuple[dict[str, str], ...] = ()
 
     @property
     @abc.abstractmethod
@@ -123,6 +126,11 @@ class SimulationPlan(Plan):
         chunk = spec.table.chunk or _TILES * first.lanes
         self.block = _block(self.axes, chunk, self.static)
         self.text = {**spec.text, "sweep": {**spec.text["sweep"], "chunk": chunk}}
+        self.origins = tuple(origins(spec.simulation.used()))
+        if self.origins:  # what a name stands for is in its module
+            self.text["plugins"] = [
+                {k: each.get(k) for k in ("module", "sha256")} for each in self.origins
+            ]
         sizes = {"token": first.num_tokens, "tail": TAIL}
         self.outputs = {name: _describe(name, sizes) for name in names}
 

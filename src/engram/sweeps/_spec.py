@@ -87,7 +87,7 @@ def read_sweep(source: Any, axes: Any = None) -> SweepSpec:
     else:
         name, tables = "the spec", dict(source)
     tables = with_read_out(tables)
-    unknown = [key for key in tables if key not in (*PARTS, "axes", "sweep")]
+    unknown = [key for key in tables if key not in (*PARTS, "axes", "sweep", "plugins")]
     if unknown:
         raise InputError(
             f"{name}: no such table [{unknown[0]}]. Tables are {', '.join(PARTS)}, axes, sweep."
