@@ -106,9 +106,6 @@ class MemorySystem(AbstractSystem):
     def draw_start(self, scale: float, seed: int) -> Weights:
         return self.problem.draw_start(scale, seed)
 
-    def coords(self) -> dict[str, Any]:
-        return self.problem.coords()
-
     def size(self, state: Weights) -> int:
         return self.problem.size
 

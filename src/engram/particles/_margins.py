@@ -135,9 +135,6 @@ class MarginSystem(AbstractSystem):
     def outline(self, state: MarginState) -> Float[Array, " K"]:
         return state.margins
 
-    def coords(self) -> dict[str, Any]:
-        return self.problem.coords()
-
     def size(self, state: MarginState) -> int:
         return self.problem.size
 

@@ -149,9 +149,6 @@ class ParticleSystem(AbstractSystem):
         w = state.scores
         return (w - w.mean(axis=1, keepdims=True)).ravel()
 
-    def coords(self) -> dict[str, Any]:
-        return self.problem.coords()
-
     def size(self, state: ParticleState) -> int:
         return self.problem.size
 
