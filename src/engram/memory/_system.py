@@ -83,11 +83,10 @@ class MemorySystem(AbstractSystem):
         return self.problem.zero_weights if W is None else W
 
     def check(self, state: Weights) -> None:
-        d = self.problem.dim
-        if np.shape(state) != (d, d):
+        shape = (self.problem.output_dim, self.problem.dim)
+        if np.shape(state) != shape:
             raise InputError(
-                f"`start` must be the weights W_0, shape (d, d) = ({d}, {d}), got shape "
-                f"{np.shape(state)}."
+                f"`start` must be the weights W_0, shape (k, d) = {shape}, got shape {np.shape(state)}."
             )
         check_finite("start", np.asarray(state))
         if not self.layer_norm:

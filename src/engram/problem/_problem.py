@@ -23,35 +23,30 @@ class Problem(eqx.Module):
     """Associations to store: token `x` comes with frequency `probs[x]` and asks for its target.
 
     Everything is kept as NumPy float64 (tracers stay tracers), read from lists, NumPy, JAX or
-    PyTorch arrays. Embeddings are rows; tokens count from zero.
+    PyTorch arrays. Embeddings are rows; tokens count from zero. The two families may have different
+    dimensions: W maps inputs in d dimensions to k, those of the outputs, so its shape is (k, d).
 
     Args:
         inputs: Input embeddings $e_x$, one row per input token, shape (N, d).
-        outputs: Output embeddings $u_y$, one row per output token, shape (M, d), M >= 2.
+        outputs: Output embeddings $u_y$, one row per output token, shape (M, k), M >= 2.
         probs: Token frequencies $p(x)$, non-negative, summing to 1. A token of frequency zero is
             allowed: it exerts no force and adds nothing to loss or error, but it has a score and
             a margin, which the other tokens move.
         targets: The class $f^*(x)$ of each token as N integers, or a table of shape (N, M) of
             conditional probabilities $p(y|x)$ when targets are noisy.
 
-    Paper: eq:model, eq:obj; noisy targets are ours.
+    Paper: eq:model, eq:obj, where k = d; noisy targets are ours.
     """
 
     inputs: Float[Array, "N d"]
-    outputs: Float[Array, "M d"]
+    outputs: Float[Array, "M k"]
     probs: Float[Array, " N"]
     targets: Int[Array, " N"] | Float[Array, "N M"]
 
     def __init__(self, inputs: ArrayLike, outputs: ArrayLike, probs: ArrayLike, targets: ArrayLike):
         self.inputs = check_floats("inputs", inputs, ndim=2, axes="(N, d)")
-        self.outputs = check_floats("outputs", outputs, ndim=2, axes="(M, d)")
-        N, d = self.inputs.shape
-        M = len(self.outputs)
-        if self.outputs.shape[1] != d:
-            raise InputError(
-                f"`inputs` and `outputs` must share one dimension, got d = {d} and "
-                f"d = {self.outputs.shape[1]}. Embed both in the same space: pad with zero columns."
-            )
+        self.outputs = check_floats("outputs", outputs, ndim=2, axes="(M, k)")
+        N, M = len(self.inputs), len(self.outputs)
         if M < 2:
             raise InputError(
                 "`outputs` must have at least two rows, got 1. With one class there is nothing to "
@@ -72,8 +67,13 @@ class Problem(eqx.Module):
 
     @property
     def dim(self) -> int:
-        """The dimension of the embeddings, d."""
+        """The dimension of the inputs, d."""
         return self.inputs.shape[1]
+
+    @property
+    def output_dim(self) -> int:
+        """The dimension of the outputs, k."""
+        return self.outputs.shape[1]
 
     @property
     def is_noisy(self) -> bool:
@@ -92,13 +92,13 @@ class Problem(eqx.Module):
 
     @property
     def size(self) -> int:
-        """How many numbers its scores and its weights have, N M + d^2."""
-        return self.num_inputs * self.num_outputs + self.dim**2
+        """How many numbers its scores and its weights have, N M + k d."""
+        return self.num_inputs * self.num_outputs + self.output_dim * self.dim
 
     @property
-    def zero_weights(self) -> Float[Array, "d d"]:
+    def zero_weights(self) -> Float[Array, "k d"]:
         """W = 0."""
-        return np.zeros((self.dim, self.dim), self.probs.dtype)
+        return np.zeros((self.output_dim, self.dim), self.probs.dtype)
 
     def coords(self) -> dict[str, Any]:
         """The axes of what is measured of it, as xarray has coordinates."""
@@ -120,13 +120,18 @@ class Problem(eqx.Module):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one `.npz` (no pickle) or `.nc` (NetCDF) file, whole or not at all."""
-        axes = {
+        axes = self.axes()
+        write_arrays(path, {name: np.asarray(getattr(self, name)) for name in axes}, axes)
+
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """What the axes of its arrays are called in a file; k and d are one axis where they are equal."""
+        component = "component" if self.output_dim == self.dim else "output_component"
+        return {
             "inputs": ("token", "component"),
-            "outputs": ("class", "component"),
+            "outputs": ("class", component),
             "probs": ("token",),
             "targets": ("token", "class") if self.is_noisy else ("token",),
         }
-        write_arrays(path, {name: np.asarray(getattr(self, name)) for name in axes}, axes)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Problem":

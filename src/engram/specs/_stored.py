@@ -19,11 +19,12 @@ _AGAIN = "Write the run again with `engram simulate ... --out FILE.nc`."
 
 def with_source(run: xr.Dataset, problem: Problem, spec: str) -> xr.Dataset:
     """A run as it is stored: with the spec, as JSON, and the problem that it was made from."""
-    return run.assign(
-        problem_inputs=(("token", "component"), problem.inputs),
-        problem_outputs=(("class", "component"), problem.outputs),
-        problem_targets=(("token", "class") if problem.is_noisy else ("token",), problem.targets),
-    ).assign_attrs(spec=spec)
+    arrays = {
+        f"problem_{name}": (axes, getattr(problem, name))
+        for name, axes in problem.axes().items()
+        if name != "probs"  # a coordinate of every run
+    }
+    return run.assign(arrays).assign_attrs(spec=spec)
 
 
 def read_netcdf(path: Path) -> xr.Dataset:

@@ -179,11 +179,11 @@ class Runner:
         key = jax.random.fold_in(jax.random.key(self.seed), cell)
         spec = with_values(self.spec, values)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
-        d = problem.dim
-        W = jnp.zeros((d, d))
+        shape = problem.zero_weights.shape
+        W = jnp.zeros(shape)
         if "start_scale" in self.varying or spec.run.start_scale:
-            draws = jax.random.normal(jax.random.fold_in(key, 1), (d, d), float)
-            W = spec.run.start_scale * draws / jnp.sqrt(float(d))
+            draws = jax.random.normal(jax.random.fold_in(key, 1), shape, float)
+            W = spec.run.start_scale * draws / jnp.sqrt(float(problem.dim))
         if self.is_bare:
             system = BareMarginSystem(problem)
             state = system.start(W)

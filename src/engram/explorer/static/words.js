@@ -12,7 +12,7 @@ const list = (tokens) => (tokens.length === 1 ? `token ${tokens[0] + 1}` : `toke
 export function describe(data, fans, go) {
   const { plane, runs, state } = data, [N, M, d] = plane.sizes;
   const shares = Array.from(plane.probs.slice(0, 5), (p) => number(p, 3)).join(', ');
-  $('about-problem').textContent = `N = ${N} tokens, M = ${M} classes, d = ${d}; frequencies ${shares}${N > 5 ? ', …' : ''}.`;
+  $('about-problem').textContent = `N = ${N} tokens, M = ${M} classes, d = ${d}${plane.output_dim === d ? '' : `, k = ${plane.output_dim}`}; frequencies ${shares}${N > 5 ? ', …' : ''}.`;
   if (plane.has_plane) {
     let words = plane.is_separable ? 'All tokens can be recalled at once; the dashed ray is the max-margin direction. ' : '';
     if (plane.minimiser_exists) {
@@ -47,7 +47,7 @@ function showEvents({ runs, state }, go) {
 }
 
 // The numbers at a step.
-export function readOut({ runs, state }, step) {
+export function readOut({ plane, runs, state }, step) {
   setText($('readout-step'), String(step));
   setText($('cursor-now'), String(step));
   $('cursor').setAttribute('aria-valuetext', `step ${step} of ${state.steps}`);
