@@ -82,10 +82,11 @@ def _from_table(part: S.Table) -> Problem:
 
 def _written_out(problem: Problem) -> str:
     """A problem by its numbers, to the last bit."""
-    text = ",\n    ".join(
-        f"{name}={np.asarray(getattr(problem, name)).tolist()!r}"
-        for name in ("inputs", "outputs", "probs", "targets")
-    )
+    arrays = ("inputs", "outputs", "probs", "targets")
+    values = {name: np.asarray(getattr(problem, name)).tolist() for name in arrays}
+    values |= {name: getattr(problem, name) for name in ("names", "class_names")}
+    given = (f"{name}={value!r}" for name, value in values.items() if value is not None)
+    text = ",\n    ".join(given)
     return f"engram.Problem(\n    {text},\n)"
 
 

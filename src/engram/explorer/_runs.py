@@ -90,7 +90,9 @@ def run_series(
         "perfect_from": step(values["perfect_from"]),
         "last_rise": step(values["last_rise"]),
         "thresholds": _thresholds(run, dynamics, steps),
-        "events": events_of(values, clock, step, losses_at_spikes(values, clock, again)),
+        "events": events_of(
+            values, clock, step, losses_at_spikes(values, clock, again), problem.shown_names()
+        ),
     }
     return words, series
 

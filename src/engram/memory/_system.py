@@ -93,9 +93,11 @@ class MemorySystem(AbstractSystem):
             return
         lengths = np.linalg.norm(self.problem.inputs @ np.asarray(state).T, axis=1)
         if (lengths == 0).any():
+            x = int(np.argmin(lengths))
+            name = str(x) if self.problem.names is None else self.problem.shown_names()[x]
             raise InputError(
-                f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token "
-                f"{int(np.argmin(lengths))}. Start from small random weights."
+                f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token {name}. "
+                "Start from small random weights."
             )
 
     @property

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 
@@ -43,8 +44,7 @@ def _load(path: Path) -> Problem:
 
 def _in_rows(problem: Problem) -> Problem:
     """The same numbers, row by row in memory: products may round otherwise when they lie otherwise."""
-    arrays = (problem.inputs, problem.outputs, problem.probs, problem.targets)
-    return Problem(*map(np.ascontiguousarray, arrays))
+    return jax.tree.map(np.ascontiguousarray, problem)
 
 
 def build_dynamics(spec: DynamicsSpec) -> D.AbstractDynamics:

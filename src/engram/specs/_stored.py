@@ -84,6 +84,13 @@ def problem_of(data: xr.Dataset, path: Path) -> Problem:
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)} of its problem. {_AGAIN}")
     try:
-        return Problem(*(data[name].values for name in _ARRAYS))
+        arrays = (data[name].values for name in _ARRAYS)
+        return Problem(*arrays, names=_names(data, "token"), class_names=_names(data, "class"))
     except InputError as error:
         raise InputError(f"{path} holds no usable problem: {error}") from None
+
+
+def _names(data: xr.Dataset, axis: str) -> Any:
+    """The labels of an axis, if they are names and not numbers."""
+    labels = data.coords.get(axis)
+    return None if labels is None or labels.dtype.kind not in "OSU" else labels.values

@@ -84,7 +84,7 @@ class Runner:
         plain = isinstance(dynamics, Descent) and isinstance(dynamics.optimizer, Plain)
         self.is_bare = self.space == "margins" and plain
         self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
-        self.num_tokens = problem.num_inputs
+        self.num_tokens, self.names = problem.num_inputs, problem.names
         width = problem.num_inputs * (1 if self.space == "margins" else problem.num_outputs)
         # Lanes fill the processor's vectors and stay in its nearest cache.
         room = 2**22 / (2 * TAIL + 1) if self.wanted & NEEDS_TAIL else 2**12

@@ -10,7 +10,8 @@ import re
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -51,6 +52,7 @@ class Plan(abc.ABC):
         outputs: The variables of the result.
         text: The spec in plain values: two sweeps with the same text are the same.
         vague: What the text cannot tell from something else, or None.
+        labels: What the places along an output's own axis are called, where they have names.
     """
 
     axes: dict[str, np.ndarray]
@@ -58,6 +60,7 @@ class Plan(abc.ABC):
     outputs: dict[str, Output]
     text: dict[str, Any]
     vague: str | None = None
+    labels: Mapping[str, list[str]] = MappingProxyType({})
 
     @property
     @abc.abstractmethod
@@ -125,6 +128,8 @@ class SimulationPlan(Plan):
         self.text = {**spec.text, "sweep": {**spec.text["sweep"], "chunk": chunk}}
         sizes = {"token": first.num_tokens, "tail": TAIL}
         self.outputs = {name: _describe(name, sizes) for name in names}
+        if first.names is not None and any("token" in each.axes for each in self.outputs.values()):
+            self.labels = {"token": list(first.names)}
 
     @property
     def seconds(self) -> dict[str, float]:
