@@ -264,7 +264,7 @@ export function drawMargins(pen, w, h, data, k) {
   for (const [token, py] of spaced(labels, 11)) {
     const name = [...(data.plane.names[token] ?? String(token + 1))], isWide = name.length > 2;
     const words = name.length > 14 ? `${name.slice(0, 13).join('')}…` : name.join('');
-    pen.text(words, isWide ? w - 2 : Math.min(x(run.step[last]) + 8, w - FRAME.right + 7), py, { size: 10.5, bold: true, base: 'middle', align: isWide ? 'right' : 'left', fill: tokenColour(token, count), halo: '#fff' });
+    pen.text(words, isWide ? w - FRAME.right - 8 : Math.min(x(run.step[last]) + 8, w - FRAME.right + 7), py, { size: 10.5, bold: true, base: 'middle', align: isWide ? 'right' : 'left', fill: tokenColour(token, count), halo: '#fff' });
   }
 }
 
