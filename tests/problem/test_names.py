@@ -209,4 +209,4 @@ def test_sweeps_and_their_stores_keep_them(tmp_path):
         ticks = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
         assert ticks == ["Rome", r"\$x\$", "_"]
         figure.savefig("/dev/null", format="png")
-        draw_sweep(found, value="final_margins", at={"token": 1})
+        draw_sweep(found, value="final_margins", at={"token": 1.0})

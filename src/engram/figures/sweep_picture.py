@@ -12,7 +12,7 @@ from matplotlib.ticker import NullFormatter
 
 from engram import plotting
 from engram._checks import InputError
-from engram.problem import show_name
+from engram.problem._names import show_name
 from engram.sweeps import CLASSES, boundary, loaded
 
 _STEPS = ("first_perfect", "perfect_from", "last_rise")
