@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import equinox as eqx
 import jax
@@ -79,7 +80,9 @@ def test_copies_keep_them():
     moved = eqx.tree_at(lambda p: p.inputs, problem, 2 * problem.inputs)
     mapped = jax.tree.map(lambda leaf: leaf + 0, problem)
     sent = pickle.loads(pickle.dumps(problem))
-    for each in (problem.astype("float32"), moved, mapped, sent, copy.deepcopy(problem)):
+    with ThreadPoolExecutor(1) as other:
+        there = other.submit(problem.astype, "float32").result()
+    for each in (problem.astype("float32"), there, moved, mapped, sent, copy.deepcopy(problem)):
         assert names_of(each) == (PLACES, LANDS)
     assert eqx.tree_equal(problem, engram.Problem(**BARE))  # labels, not data
     assert len(jax.tree.leaves(problem)) == 4

@@ -40,12 +40,12 @@ class Names:
 
 
 with jax.ensure_compile_time_eval():
-    _OUTSIDE = get_opaque_trace_state()
+    _OUTSIDE = get_opaque_trace_state(convention="engram")
 
 
 def _unflatten(names: Names, _: Any) -> Names:
     # A program is traced once and then serves other problems: these names may not be theirs.
-    return names if get_opaque_trace_state() == _OUTSIDE else Names()
+    return names if get_opaque_trace_state(convention="engram") == _OUTSIDE else Names()
 
 
 jax.tree_util.register_pytree_node(Names, lambda names: ((), names), _unflatten)
