@@ -60,7 +60,7 @@ def test_moving_all_outputs_together_changes_no_loss(problem):
 def test_rotations_act_on_both_sides(problem):
     rng = np.random.default_rng(2)
     W = cases.weights(problem)
-    Q, R = (np.linalg.qr(rng.standard_normal(W.shape))[0] for _ in range(2))
+    Q, R = (np.linalg.qr(rng.standard_normal((size, size)))[0] for size in W.shape)
     turned = engram.Problem(
         problem.inputs @ R.T, problem.outputs @ Q.T, problem.probs, problem.targets
     )
@@ -159,7 +159,7 @@ def test_layer_norm_ignores_the_size_of_the_weights():
     [
         (
             np.zeros((2, 3)),
-            r"`W` must have shape \(d, d\) = \(2, 2\), or \(T, d, d\) for a stack, got \(2, 3\)",
+            r"`W` must have shape \(k, d\) = \(2, 2\), or \(T, k, d\) for a stack, got \(2, 3\)",
         ),
         (np.zeros((2, 2), complex), r"`W` must hold real numbers, got dtype complex128"),
     ],
@@ -172,7 +172,7 @@ def test_unusable_weights_are_refused(W, message):
 def test_other_unusable_arguments_are_refused():
     problem, W = engram.two_tokens(0.5, 0.75), np.zeros((2, 2))
     with pytest.raises(
-        ValueError, match=r"`V` must have shape \(d, d\) = \(2, 2\), or \(T, d, d\).*, got \(3, 3\)"
+        ValueError, match=r"`V` must have shape \(k, d\) = \(2, 2\), or \(T, k, d\).*, got \(3, 3\)"
     ):
         memory.hvp(problem, W, V=np.eye(3))
     with pytest.raises(

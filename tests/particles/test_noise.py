@@ -55,7 +55,7 @@ def test_unusable_particles_are_refused():
     w = np.zeros((6, 4))
     for call, message in (
         (lambda: particles.loss(problem, np.zeros((4, 6))), r"`w` must have shape \(N, M\)"),
-        (lambda: particles.weights_to_scores(problem, np.eye(4)), r"`W` must have shape \(d, d\)"),
+        (lambda: particles.weights_to_scores(problem, np.eye(4)), r"`W` must have shape \(k, d\)"),
         (
             lambda: particles.coefficients_to_weights(problem, w, np.zeros(3)),
             r"`start` must have sh",

@@ -158,7 +158,7 @@ def _run(
     except Interrupted as stop:
         run, interrupted = stop.partial, True
     run = with_source(run, problem, source, spec)
-    _report(run)
+    _report(run, problem.shown_names())
     same = before is None or interrupted or _is_same(*before, run)
     if out is not None:
         _write(run, out)
@@ -202,7 +202,7 @@ def _check_targets(out: Path | None, plot: Path | None) -> None:
     check_picture("--plot", plot)
 
 
-def _report(run: Any) -> None:
+def _report(run: Any, names: list[str]) -> None:
     console = Console()
     along = "step" if "step" in run.dims else "time"
     recorded = run.sizes[along]
@@ -221,10 +221,11 @@ def _report(run: Any) -> None:
     if "first_perfect" in run:
         console.print(f"perfect accuracy: {_when(run, along)}")
         console.print(f"spikes: {_spikes(run, along)}")
-        forgotten = [int(t) + 1 for t in run.token[run.num_forgotten.values > 0].values]
+        forgotten = [names[x] for x in run.num_forgotten.values.nonzero()[0]]
         if forgotten:
-            shown = ", ".join(map(str, forgotten[:10])) + (", ..." if len(forgotten) > 10 else "")
-            console.print(f"forgotten at some {along}: token {shown}")
+            shown = ", ".join(forgotten[:10]) + (", ..." if len(forgotten) > 10 else "")
+            line = f"forgotten at some {along}: token {shown}"
+            console.print(line, soft_wrap=True, markup=False, emoji=False)
 
 
 def _when(run: Any, along: str) -> str:

@@ -1,6 +1,6 @@
 """Events of a run in words: spikes, tokens forgotten and re-learnt, all recalled; with the tokens behind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,14 @@ def losses_at_spikes(
 
 
 def events_of(
-    found: Values, clock: np.ndarray, step: Step, losses: tuple[np.ndarray, np.ndarray]
+    found: Values,
+    clock: np.ndarray,
+    step: Step,
+    losses: tuple[np.ndarray, np.ndarray],
+    names: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Spikes, tokens forgotten and re-learnt, and perfect accuracy, in the order of their steps."""
-    events = [*_spikes(found, step, losses), *_forgotten(found, step)]
+    events = [*_spikes(found, step, losses, names), *_forgotten(found, step, names)]
     first, stays = step(found["first_perfect"]), step(found["perfect_from"])
     for when in dict.fromkeys((first, stays)):
         if when is None:
@@ -52,7 +56,9 @@ def _tie(found: Values, clock: np.ndarray, when: float) -> str:
     return " (some by a tie)" if (margins <= 0).any() else ""
 
 
-def _spikes(found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray]) -> list[Any]:
+def _spikes(
+    found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray], names: Sequence[str]
+) -> list[Any]:
     events = []
     for k in range(len(found["spike_step"])):
         begin, peak = step(found["spike_start"][k]), step(found["spike_step"][k])
@@ -63,7 +69,7 @@ def _spikes(found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray]) ->
         text = f"loss spike, {height:.3g} times the lowest loss before it"
         if not np.isfinite(height):
             text = "loss spike, from a loss that had fallen to zero"
-        text += f"; {_names(causes)} behind it" if causes else ""
+        text += f"; {_listed(causes, names)} behind it" if causes else ""
         events.append({"kind": "spike", "step": peak, "tokens": causes, "text": text})
     return events
 
@@ -80,7 +86,7 @@ def spike_causes(clock: np.ndarray, losses: np.ndarray, begin: float, peak: floa
     return order[: min(enough, _NAMED)].tolist()
 
 
-def _forgotten(found: Values, step: Step) -> list[Any]:
+def _forgotten(found: Values, step: Step, names: Sequence[str]) -> list[Any]:
     counts = found["num_forgotten"]
     grouped: dict[tuple[str, str, float], list[int]] = {}
 
@@ -98,12 +104,12 @@ def _forgotten(found: Values, step: Step) -> list[Any]:
         if back is not None and last is not None and back > last:
             put("relearnt", "re-learnt", back, token)
     return [
-        {"kind": kind, "step": when, "tokens": tokens, "text": f"{_names(tokens)} {words}"}
+        {"kind": kind, "step": when, "tokens": tokens, "text": f"{_listed(tokens, names)} {words}"}
         for (kind, words, when), tokens in grouped.items()
     ]
 
 
-def _names(tokens: list[int]) -> str:
-    shown = ", ".join(str(token + 1) for token in tokens[:6])
+def _listed(tokens: list[int], names: Sequence[str]) -> str:
+    shown = ", ".join(names[token] for token in tokens[:6])
     more = f" and {len(tokens) - 6} more" if len(tokens) > 6 else ""
     return f"token{'s' if len(tokens) > 1 else ''} {shown}{more}"

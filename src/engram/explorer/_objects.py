@@ -56,18 +56,22 @@ def make_problem(part: Any, own: Mapping[str, Problem]) -> Made:
     return Made(problem_of(case_of(figure, **wanted)), None)
 
 
-def sizes_of(part: Any, own: Mapping[str, Problem]) -> tuple[int, int, int] | None:
-    """N, M and d of the problem of a state, without making it; None if it is not there."""
+def sizes_of(part: Any, own: Mapping[str, Problem]) -> tuple[int, int, int, int] | None:
+    """N, M, d and k of the problem of a state, without making it; None if it is not there."""
     if isinstance(part, S.Two):
-        return 2, 2, 2
+        return 2, 2, 2, 2
     if isinstance(part, S.Sphere):
-        return part.tokens, part.classes, part.dim
+        return part.tokens, part.classes, part.dim, part.dim
     if isinstance(part, S.Table):
-        return len(part.tokens), 2, 2
+        return len(part.tokens), 2, 2, 2
     if isinstance(part, S.Own) and part.name not in own:
         return None
-    problem = make_problem(part, own).value
-    return problem.num_inputs, problem.num_outputs, problem.dim
+    return sizes_of_problem(make_problem(part, own).value)
+
+
+def sizes_of_problem(problem: Problem) -> tuple[int, int, int, int]:
+    """N, M, d and k: what programs are compiled for."""
+    return problem.num_inputs, problem.num_outputs, problem.dim, problem.output_dim
 
 
 def _from_table(part: S.Table) -> Problem:
@@ -78,10 +82,11 @@ def _from_table(part: S.Table) -> Problem:
 
 def _written_out(problem: Problem) -> str:
     """A problem by its numbers, to the last bit."""
-    text = ",\n    ".join(
-        f"{name}={np.asarray(getattr(problem, name)).tolist()!r}"
-        for name in ("inputs", "outputs", "probs", "targets")
-    )
+    arrays = ("inputs", "outputs", "probs", "targets")
+    values = {name: np.asarray(getattr(problem, name)).tolist() for name in arrays}
+    values |= {name: getattr(problem, name) for name in ("names", "class_names")}
+    given = (f"{name}={value!r}" for name, value in values.items() if value is not None)
+    text = ",\n    ".join(given)
     return f"engram.Problem(\n    {text},\n)"
 
 
@@ -91,11 +96,11 @@ def make_start(part: S.Start, problem: Problem) -> Made:
         at = (part.a, part.b)
         text = f"engram.planes.memory_plane(problem).weights({part.a!r}, {part.b!r})"
         return Made(np.asarray(memory_plane(problem).weights(*at)), text)
-    d = problem.dim
+    zero, d = problem.zero_weights, problem.dim
     if part.scale == 0:
-        return Made(np.zeros((d, d)), f"np.zeros(({d}, {d}))")
-    noise = np.random.default_rng(part.seed).standard_normal((d, d))
-    text = f"{part.scale!r} * np.random.default_rng({part.seed}).standard_normal(({d}, {d})) / np.sqrt({d})"
+        return Made(zero, f"np.zeros({zero.shape})")
+    noise = np.random.default_rng(part.seed).standard_normal(zero.shape)
+    text = f"{part.scale!r} * np.random.default_rng({part.seed}).standard_normal({zero.shape}) / np.sqrt({d})"
     return Made(part.scale * noise / np.sqrt(d), text)
 
 

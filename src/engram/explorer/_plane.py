@@ -28,7 +28,9 @@ def plane_part(state: State, problem: Problem) -> tuple[dict[str, Any], dict[str
     """A description of the problem and, if it has one, of its plane: words and small numbers, and arrays."""
     about: dict[str, Any] = {
         "sizes": [problem.num_inputs, problem.num_outputs, problem.dim],
+        "output_dim": problem.output_dim,
         "has_plane": has_plane(problem),
+        "names": problem.shown_names(),
     }
     arrays: dict[str, Any] = {
         "probs": np.asarray(problem.probs, float),

@@ -15,11 +15,11 @@ _lock = threading.Lock()
 _known: set[Any] = set()
 
 
-def programs_of(state: S.State, sizes: tuple[int, int, int]) -> list[Any]:
+def programs_of(state: S.State, sizes: tuple[int, int, int, int]) -> list[Any]:
     """A name for the program of each run: two runs with one name share it."""
     records = state.steps + 1 if state.steps <= S.DENSE_STEPS else S.FEW_STEPS
-    N, M, d = sizes
-    segment = segment_size(N * M + d**2, records)
+    N, M, d, k = sizes
+    segment = segment_size(N * M + k * d, records)
     return [
         (
             sizes,

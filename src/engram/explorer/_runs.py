@@ -13,6 +13,7 @@ from engram.explorer._objects import (
     make_dynamics,
     make_start,
     make_when,
+    sizes_of_problem,
 )
 from engram.explorer._programs import is_known, note, programs_of
 from engram.explorer._state import Run, State
@@ -32,7 +33,7 @@ def runs_part(
     """Each run of a state: words and small numbers, and arrays whose names begin with its number."""
     start = make_start(state.start, problem).value
     about, arrays = [], {}
-    programs = programs_of(state, (problem.num_inputs, problem.num_outputs, problem.dim))
+    programs = programs_of(state, sizes_of_problem(problem))
     for number, (run, program) in enumerate(zip(state.runs, programs, strict=True)):
         ticket.check()
         is_cold = not is_known([program])
@@ -89,7 +90,9 @@ def run_series(
         "perfect_from": step(values["perfect_from"]),
         "last_rise": step(values["last_rise"]),
         "thresholds": _thresholds(run, dynamics, steps),
-        "events": events_of(values, clock, step, losses_at_spikes(values, clock, again)),
+        "events": events_of(
+            values, clock, step, losses_at_spikes(values, clock, again), problem.shown_names()
+        ),
     }
     return words, series
 

@@ -27,7 +27,7 @@ class Residual(NamedTuple):
     scale: Float[Array, " N"]
     label: Int[Array, " N"]
 
-    def times(self, U: Float[Array, "M d"]) -> Float[Array, "N d"]:
+    def times(self, U: Float[Array, "M k"]) -> Float[Array, "N k"]:
         return self.scale[:, None] * (self.mass @ U - self.at_label[:, None] * U[self.label])
 
     def transposed_times(self, E: Float[Array, "N d"]) -> Float[Array, "M d"]:

@@ -13,15 +13,17 @@ from engram.problem import Problem
 
 
 class Readout(NamedTuple):
-    """Scores as the product of two thin factors, `left @ right.T`, never wider than d."""
+    """Scores as the product of two thin factors, `left @ right.T`, of d or of k columns."""
 
-    left: Float[Array, "N d"]
-    right: Float[Array, "M d"]
+    left: Float[Array, "N r"]
+    right: Float[Array, "M r"]
 
 
 def outputs_first(problem: Problem) -> bool:
-    """Whether U W is formed before meeting the inputs: cheaper when classes are much fewer."""
-    return 2 * problem.num_outputs < problem.num_inputs
+    """Whether U W is formed before meeting the inputs: cheaper when classes are much fewer, or d is small."""
+    N, M, d, k = problem.num_inputs, problem.num_outputs, problem.dim, problem.output_dim
+    # Multiplications, M d (k + N) against N k (d + M); with k = d this asks for 2 M < N.
+    return M * d * (2 * k + N) < N * k * (d + M)
 
 
 def readout(problem: Problem, W: Weights, layer_norm: bool) -> Readout:

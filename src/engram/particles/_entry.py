@@ -35,10 +35,11 @@ def read_particles(problem: Any, w: Any, name: str = "w") -> Any:
     return _read(name, w, (problem.num_inputs, problem.num_outputs), "(N, M)", hint)
 
 
-def read_square(problem: Any, W: Any, name: str = "W") -> Any:
-    """Read a d x d matrix."""
+def read_weights(problem: Any, W: Any, name: str = "W") -> Any:
+    """Read a k x d matrix."""
     _check_problem(problem)
-    return _read(name, W, (problem.dim, problem.dim), "(d, d)", "It acts on columns: W e_x.")
+    shape = (problem.output_dim, problem.dim)
+    return _read(name, W, shape, "(k, d)", "It acts on columns: W e_x.")
 
 
 def read_brownian(problem: Any, brownian: Any) -> Any:

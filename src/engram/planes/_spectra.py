@@ -39,7 +39,7 @@ def is_wrong(problem: Problem) -> np.ndarray:
 
 
 def wrong_margins(problem: Problem, W: np.ndarray) -> np.ndarray:
-    """Margins of weights, one (d, d) or many (..., d, d), against the wrong classes: (..., N, M - 1)."""
+    """Margins of weights, one (k, d) or many (..., k, d), against the wrong classes: (..., N, M - 1)."""
     w = np.asarray(problem.inputs) @ np.swapaxes(W, -1, -2) @ np.asarray(problem.outputs).T
     own = np.take_along_axis(
         w, np.asarray(problem.labels)[:, None] + np.zeros_like(w[..., :1], int), -1
@@ -113,11 +113,11 @@ def sharpness_along(problem: Problem, path: ArrayLike) -> np.ndarray:
 
     Args:
         problem: What is stored.
-        path: Weights of shape (T, d, d).
+        path: Weights of shape (T, k, d).
 
     Paper: eq:hess, fig:sharpness.
     """
-    W = check_floats("path", path, ndim=3, axes="(T, d, d)")
+    W = check_floats("path", path, ndim=3, axes="(T, k, d)")
     block = block_size(problem, curved=True)
     parts = [
         largest(eigenvalues(problem, recall(wrong_margins(problem, W[at : at + block]))))

@@ -85,7 +85,7 @@ def simulate(
             `StochasticGradientFlow` or `PracticalDescent`; or a table, {"kind": "adam", ...}.
         system: What moves for a problem, by its registered name, or a table {"kind": name, ...}; by
             default the matrix W, in the cheapest space.
-        start: $W_0$, shape (d, d), zero by default; for a system a state of it, by default its `start()`.
+        start: $W_0$, shape (k, d), zero by default; for a system a state of it, by default its `start()`.
         record: Names of observables; `engram.observables.OBSERVABLES` lists them.
         space: "weights" moves W, "particles" its N x M scores, "margins" (two classes only) the N
             margins; "auto" picks the cheapest. The answer is the same. A system is its own space.
@@ -224,11 +224,11 @@ def _place(what: Any, dynamics: AbstractDynamics, start: Any, space: str) -> tup
 
 
 def _read_weights(problem: Problem, start: Any) -> np.ndarray:
-    d = problem.dim
-    W = read_array("start", problem.zero_weights if start is None else start)
-    if W.shape != (d, d) or W.dtype.kind not in "fiu":
+    zero = problem.zero_weights
+    W = read_array("start", zero if start is None else start)
+    if W.shape != zero.shape or W.dtype.kind not in "fiu":
         raise InputError(
-            f"`start` must be the weights W_0, shape (d, d) = ({d}, {d}), got {W.dtype} of shape "
+            f"`start` must be the weights W_0, shape (k, d) = {zero.shape}, got {W.dtype} of shape "
             f"{W.shape}. Scores become weights with `particles.scores_to_weights`."
         )
     check_finite("start", W)

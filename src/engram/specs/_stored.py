@@ -26,11 +26,12 @@ def with_source(run: xr.Dataset, problem: Problem, text: str, spec: SimulationSp
     """A run as it is stored: with the spec, as JSON, and the problem that it was made from."""
     known = origins(spec.used())
     plugins = {"plugins": json.dumps(known)} if known else {}
-    return run.assign(
-        problem_inputs=(("token", "component"), problem.inputs),
-        problem_outputs=(("class", "component"), problem.outputs),
-        problem_targets=(("token", "class") if problem.is_noisy else ("token",), problem.targets),
-    ).assign_attrs(spec=text, **plugins)
+    arrays = {
+        f"problem_{name}": (axes, getattr(problem, name))
+        for name, axes in problem.axes().items()
+        if name != "probs"  # a coordinate of every run
+    }
+    return run.assign(arrays).assign_attrs(spec=text, **plugins)
 
 
 def read_netcdf(path: Path) -> xr.Dataset:
@@ -114,6 +115,13 @@ def problem_of(data: xr.Dataset, path: Path) -> Problem:
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)} of its problem. {_AGAIN}")
     try:
-        return Problem(*(data[name].values for name in _ARRAYS))
+        arrays = (data[name].values for name in _ARRAYS)
+        return Problem(*arrays, names=_names(data, "token"), class_names=_names(data, "class"))
     except InputError as error:
         raise InputError(f"{path} holds no usable problem: {error}") from None
+
+
+def _names(data: xr.Dataset, axis: str) -> Any:
+    """The labels of an axis, if they are names and not numbers."""
+    labels = data.coords.get(axis)
+    return None if labels is None or labels.dtype.kind not in "OSU" else labels.values

@@ -92,7 +92,7 @@ class Runner:
         plain = isinstance(dynamics, Descent) and isinstance(dynamics.optimizer, Plain)
         self.is_bare = self.space == "margins" and plain
         self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
-        self.num_tokens = problem.num_inputs
+        self.num_tokens, self.names = problem.num_inputs, problem.names
         width = problem.num_inputs * (1 if self.space == "margins" else problem.num_outputs)
         # Lanes fill the processor's vectors and stay in its nearest cache.
         room = 2**22 / (2 * TAIL + 1) if self.wanted & NEEDS_TAIL else 2**12
@@ -187,11 +187,11 @@ class Runner:
         key = jax.random.fold_in(jax.random.key(self.seed), cell)
         spec = with_values(self.spec, values, self.homes)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
-        d = problem.dim
-        W = jnp.zeros((d, d))
+        shape = problem.zero_weights.shape
+        W = jnp.zeros(shape)
         if self.has_start:
-            draws = jax.random.normal(jax.random.fold_in(key, 1), (d, d), float)
-            W = spec.run["start_scale"] * draws / jnp.sqrt(float(d))
+            draws = jax.random.normal(jax.random.fold_in(key, 1), shape, float)
+            W = spec.run["start_scale"] * draws / jnp.sqrt(float(problem.dim))
         if spec.system is not None:
             system = build_system(spec.system, problem)
             state = system.start(W) if self.has_start else system.start()

@@ -10,7 +10,8 @@ import re
 import threading
 import time
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -53,6 +54,7 @@ class Plan(abc.ABC):
         text: The spec in plain values: two sweeps with the same text are the same.
         vague: What the text cannot tell from something else, or None.
         origins: The plugins that it makes use of.
+        labels: What the places along an output's own axis are called, where they have names.
     """
 
     axes: dict[str, np.ndarray]
@@ -61,6 +63,7 @@ class Plan(abc.ABC):
     text: dict[str, Any]
     vague: str | None = None
     origins: tuple[dict[str, str], ...] = ()
+    labels: Mapping[str, list[str]] = MappingProxyType({})
 
     @property
     @abc.abstractmethod
@@ -133,6 +136,8 @@ class SimulationPlan(Plan):
             ]
         sizes = {"token": first.num_tokens, "tail": TAIL}
         self.outputs = {name: _describe(name, sizes) for name in names}
+        if first.names is not None and any("token" in each.axes for each in self.outputs.values()):
+            self.labels = {"token": list(first.names)}
 
     @property
     def seconds(self) -> dict[str, float]:
