@@ -162,6 +162,8 @@ TABLE = {
 }  # fmt: skip
 # What has no arrays to return, and what JAX programs are made of, which stays with JAX.
 OTHERS = {
+    problem: {"from_file"},
+    observables: {"make_observable"},
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
     simulation: {"segment_size", "choose_space", "make_system"},
     sweeps: {"read_sweep", "open_sweep", "make_plan", "boundary"},

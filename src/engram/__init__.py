@@ -42,6 +42,7 @@ _MODULES = (
     "particles",
     "planes",
     "problem",
+    "registry",
     "simulation",
     "special",
     "sweeps",

@@ -12,7 +12,7 @@ import typer
 from engram._errors import InputError
 from engram.registry import Field, entries, load_plugin, names_of
 
-_NAMES = {"family": "tokens", "path": "problem_file"}  # as they are typed
+_NAMES = {"family": "tokens", "path": "problem_file", "events": "event"}  # as they are typed
 _CHOOSERS = {"problem": "family", "dynamics": "kind", "system": "kind"}
 _SHORT = {"num_tokens": "-N", "num_classes": "-M", "dim": "-d", "learning_rate": "-r", "steps": "-t",
           "sequences": "-S", "length": "-T"}  # fmt: skip

@@ -16,7 +16,7 @@ from engram.cli._targets import check_file, check_picture, write_picture
 
 def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, plot: Path | None):
     """Run, print what happened, write what was asked for; Ctrl-C keeps what was recorded."""
-    from engram.specs import build_problem, read_spec, read_toml, write_spec
+    from engram.specs import build_problem, read_spec, read_toml
 
     if spec_path is not None and spec_path.suffix.lower() == ".nc":
         _again(spec_path, tables, out, plot)
@@ -36,7 +36,7 @@ def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, p
     problem = build_problem(spec.problem)
     if plot is not None:
         spec = _with_weights(spec, problem)
-    _run(spec, problem, write_spec(spec), out, plot)
+    _run(spec, problem, out, plot)
 
 
 def _usual(tables: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _share_seed(merged: dict[str, Any], tables: dict[str, Any]) -> None:
 
 def _again(path: Path, tables: dict[str, Any], out: Path | None, plot: Path | None) -> None:
     """Run a file again from its own attributes, or something else on its problem."""
-    from engram.specs import problem_of, read_netcdf, spec_of, write_spec
+    from engram.specs import given_of, problem_of, read_netcdf, spec_of
 
     old = read_netcdf(path)
     if "figure" in old.attrs:
@@ -81,11 +81,11 @@ def _again(path: Path, tables: dict[str, Any], out: Path | None, plot: Path | No
     spec = spec_of(old, path, changed)
     _check_targets(out, plot)
     if not changed:
-        _run(spec, problem, old.attrs["spec"], out, plot, (path, old))
+        _run(spec, problem, out, plot, (path, old), **given_of(old))
         return
     if plot is not None:
         spec = _with_weights(spec, problem)
-    _run(spec, problem, write_spec(spec), out, plot)
+    _run(spec, problem, out, plot)
 
 
 def _figure_again(
@@ -142,22 +142,23 @@ def _with_weights(spec: Any, problem: Any) -> Any:
 def _run(
     spec: Any,
     problem: Any,
-    source: str,
     out: Path | None,
     plot: Path | None,
     before: tuple[Path, Any] | None = None,
+    **given: Any,
 ) -> None:
     """Run a spec on a problem; `before` is a file with what should come out, and its content."""
     from engram.simulation import Interrupted
-    from engram.specs import simulate_spec, with_source
+    from engram.specs import simulate_spec
 
     interrupted = False
     try:
         with progress_bar(_title(spec)) as tell:
-            run = simulate_spec(spec, tell, problem=problem)
+            run = simulate_spec(spec, tell, problem=problem, **given)
     except Interrupted as stop:
         run, interrupted = stop.partial, True
-    run = with_source(run, problem, source, spec)
+    if before is not None:
+        run = run.assign_attrs(spec=before[1].attrs["spec"])
     _report(run, problem.shown_names())
     same = before is None or interrupted or _is_same(*before, run)
     if out is not None:

@@ -90,6 +90,11 @@ def label(
         for name, (axes, value) in fold.describe(found, last).items():
             value = value if clock is None else _at_times(name, value, clock)
             variables[name] = (axes, value, {"long_name": _EVENTS.get(name, name)})
+    problem = getattr(system, "problem", None)
+    if problem is not None:
+        for name, axes in problem.axes().items():
+            if name != "probs":  # a coordinate
+                variables[f"problem_{name}"] = (axes, np.asarray(getattr(problem, name)))
     for when, kept in (("start", start), ("final", final)):
         for name, value in kept.items():
             axes, symbol = _axes_of(name, np.ndim(value)), "W" if name == "weights" else name

@@ -41,6 +41,7 @@ from engram.observables import (
 from engram.problem import Problem, as_key
 from engram.registry import make
 from engram.simulation._dataset import Labelled, label
+from engram.simulation._source import source_of
 from engram.simulation._space import choose_space, make_system
 from engram.simulation._stop import make_stop
 from engram.simulation._when import choose_steps
@@ -111,11 +112,20 @@ def simulate(
 
     Paper: Section 2.
     """
-    found = simulate_arrays(
-        problem, dynamics, system=system, start=start, record=record, space=space, key=key, at=at,
-        every=every, points=points, stop=stop, events=events, spike_factor=spike_factor, progress=progress,
-    )  # fmt: skip
-    return found.dataset()
+    options = {
+        "system": system, "start": start, "record": record, "space": space, "key": key, "at": at,
+        "every": every, "points": points, "stop": stop, "events": events, "spike_factor": spike_factor,
+    }  # fmt: skip
+    complete = lambda found: _with_source(found, source_of(problem, dynamics, **options))
+    try:
+        return complete(simulate_arrays(problem, dynamics, progress=progress, **options).dataset())
+    except Interrupted as stopped:
+        raise Interrupted(complete(stopped.partial)) from None
+
+
+def _with_source(found: xr.Dataset, source: dict[str, Any]) -> xr.Dataset:
+    """A dataset with what it was made of."""
+    return found.assign_attrs(found.attrs | source)
 
 
 @in_double
