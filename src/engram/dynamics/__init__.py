@@ -35,6 +35,9 @@ from engram.dynamics._sampling import Curriculum as Curriculum
 from engram.dynamics._sampling import Epochs as Epochs
 from engram.dynamics._sampling import Everything as Everything
 from engram.dynamics._sampling import Replayed as Replayed
+from engram.dynamics._schedules import cosine as cosine
+from engram.dynamics._schedules import piecewise as piecewise
+from engram.dynamics._schedules import warmup as warmup
 from engram.dynamics._stochastic_flow import StochasticGradientFlow as StochasticGradientFlow
 from engram.dynamics._trajectory import Status as Status
 from engram.dynamics._trajectory import Trajectory as Trajectory

@@ -9,7 +9,12 @@ from engram.registry._entries import Entry, entries, find, name_of
 from engram.registry._fields import REQUIRED, Field
 
 # The field of a table that says which entry it is about.
-CHOOSERS = {"problem": "family", "optimizer": "optimizer", "sampling": "sampling"}
+CHOOSERS = {
+    "problem": "family",
+    "optimizer": "optimizer",
+    "sampling": "sampling",
+    "schedule": "schedule",
+}
 _WRITTEN_OUT = 4096  # numbers of an array; a longer one is named by its fingerprint
 
 
@@ -85,6 +90,8 @@ def make(kind: str, table: Mapping[str, Any] | str, **supplied: Any) -> Any:
     }
     for name, value in (usual | table).items():
         field = entry.fields.get(name, Field())
+        if field.takes_schedule and isinstance(value, Mapping):
+            value = make("schedule", value)
         given[name if field.argument is None else field.argument] = field.holds(value)
     given.pop("", None)  # fields that are no concern of the target
     return entry.load()(**given)
