@@ -1,5 +1,6 @@
 """What can be recorded along a path, by name, and the events in it."""
 
+from engram.observables._events import EVENTS as EVENTS
 from engram.observables._events import NEVER as NEVER
 from engram.observables._events import SPIKE_FACTOR as SPIKE_FACTOR
 from engram.observables._events import Events as Events

@@ -55,6 +55,15 @@ def _asked(name: str) -> Callable[[Moment], Array]:
 _weights = _asked("weights")
 
 
+def _batch_loss(moment: Moment) -> Array:
+    carry = moment.carry
+    law = moment.dynamics.law_at(moment.system, carry.inner, carry.index, moment.key)
+    if law is None:
+        return moment.look.loss
+    loss = moment.system.loss(moment.state, law)
+    return jnp.where(carry.index < moment.dynamics.steps, loss, jnp.nan)
+
+
 def _stability(moment: Moment) -> Array:
     system, state = moment.system, moment.state
     threshold = moment.dynamics.threshold(moment.carry.index)
@@ -142,6 +151,7 @@ def _problem_of(system: Any, name: str) -> Any:
 
 OBSERVABLES: dict[str, AbstractObservable] = {
     "loss": Observable((), "L", "cross-entropy (eq:obj)", _seen("loss")),
+    "batch_loss": Observable((), "L_B", "loss on what the next step sees; NaN after the last", _batch_loss),
     "error": Observable((), "L_01", "0-1 error (Section 1)", _seen("error")),
     "token_losses": Observable(("token",), "l(x)", "loss of each token (eq:loss)", _seen("token_losses")),
     "margins": Observable(("token",), "m(x)", "margin of each token (Section 5.2)", _seen("margins")),

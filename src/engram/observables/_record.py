@@ -12,13 +12,14 @@ from engram.observables._names import OBSERVABLES, AbstractObservable
 
 
 class Record(eqx.Module):
-    """Named observables of a run: `record(system, dynamics, carry)`."""
+    """Named observables of a run: `record(system, dynamics, carry)`; the key is the run's."""
 
     names: tuple[str, ...] = eqx.field(static=True)
     observables: tuple[AbstractObservable, ...]
+    key: Any = None
 
     def __call__(self, system: Any, dynamics: Any, carry: Any) -> dict[str, Array]:
-        return self.at(moment_of(system, dynamics, carry))
+        return self.at(moment_of(system, dynamics, carry, self.key))
 
     def at(self, moment: Moment) -> dict[str, Array]:
         """The observables at a moment."""
@@ -26,7 +27,7 @@ class Record(eqx.Module):
         return {name: observable(moment) for name, observable in pairs}
 
 
-def make_record(names: Sequence[str], system: Any, dynamics: Any) -> Record:
+def make_record(names: Sequence[str], system: Any, dynamics: Any, key: Any = None) -> Record:
     """Check the names and prepare what they need."""
     names = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
     unknown = [name for name in names if name not in OBSERVABLES]
@@ -35,4 +36,5 @@ def make_record(names: Sequence[str], system: Any, dynamics: Any) -> Record:
             f"`record` must name observables among {', '.join(OBSERVABLES)}; got {unknown[0]!r}. "
             "Pick from those."
         )
-    return Record(names, tuple(OBSERVABLES[name].prepare(system, dynamics) for name in names))
+    prepared = tuple(OBSERVABLES[name].prepare(system, dynamics) for name in names)
+    return Record(names, prepared, key)
