@@ -75,6 +75,10 @@ class AbstractFold(eqx.Module):
         each = [self.describe(jax.tree.map(lambda x, k=k: x[k], folded), last) for k in rows]
         return {name: (axes, np.stack([one[name][1] for one in each])) for name, (axes, _) in each[0].items()}
 
+    def for_lanes(self) -> "AbstractFold":
+        """The fold for many runs side by side, whose ledgers nobody reads; by default itself."""
+        return self
+
     @property
     def can_glide(self) -> bool:
         """Whether it has the four methods below."""

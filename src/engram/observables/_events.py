@@ -149,6 +149,9 @@ class Events(AbstractFold):
             "counts": steps + jnp.stack([jnp.asarray(each, steps.dtype) for each in added]),
         }
 
+    def for_lanes(self) -> "Events":
+        return Events(self.spike_factor, self.parts, ledger=False)
+
     @property
     def can_glide(self) -> bool:
         return self.parts == PARTS

@@ -10,21 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from engram._precision import in_double
-from engram.dynamics import AbstractStepwise, Descent, Plain
+from engram.dynamics import AbstractStepwise, Carry, Descent, Plain, moment_of
+from engram.dynamics._ledger import filed
 from engram.dynamics._run import BURST
-from engram.observables import NEVER
+from engram.observables import EVENTS, NEVER
 from engram.particles import BareMarginSystem
 from engram.simulation import choose_space, make_system
 from engram.specs import SimulationSpec, build_dynamics, build_problem
 from engram.sweeps._observables import (
     NEEDS_TAIL,
+    OBSERVABLES,
     TAIL,
-    Folded,
     Tail,
+    endings,
+    fold_for,
     glance,
-    nothing,
     results,
-    take,
 )
 
 _FIRST_HIT = frozenset({"first_perfect"})
@@ -36,8 +37,8 @@ _MOST_KEPT = 32
 def _programs_for(
     spec: SimulationSpec, varying: tuple[str, ...], observables: tuple[str, ...], seed: int
 ) -> dict[str, Any]:
-    """What was compiled for a simulation with these fields free; a file may have changed meanwhile."""
-    if spec.problem.family == "file":
+    """What was compiled for a simulation with these fields free; files and events may change meanwhile."""
+    if spec.problem.family == "file" or set(observables) & EVENTS.keys():
         return {}
     fixed = {
         name: {key: value for key, value in table.items() if key not in varying}
@@ -55,7 +56,7 @@ class Batch(NamedTuple):
     system: Any
     dynamics: Any
     inner: Any
-    folded: Folded
+    folded: Any
     key: Any
 
 
@@ -78,6 +79,7 @@ class Runner:
     ):
         self.spec, self.varying, self.seed = spec, varying, seed
         self.observables, self.wanted = observables, frozenset(observables)
+        self.fold = fold_for(self.wanted)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
         self.space = choose_space(problem, dynamics, spec.run.space)
         # Plain descent needs the margins alone; others look at the length of an update.
@@ -102,13 +104,26 @@ class Runner:
             return {"first_perfect": self._first_hits(columns, cells)}
         total, rest = self._lengths()
         done = [
-            self._call("whole", self._whole, *part, total, rest)
+            self._results(self._call("whole", self._whole, *part, total, rest))
             for part in self._tiles(columns, cells)
         ]
-        return {
-            name: np.concatenate([np.asarray(part[name]) for part in done])[: len(cells)]
-            for name in self.observables
-        }
+        names = [name for name in done[0] if name in self.wanted or name not in OBSERVABLES]
+        return {name: np.concatenate([part[name] for part in done])[: len(cells)] for name in names}
+
+    def _results(self, ended: tuple[Any, dict[str, Any]]) -> dict[str, np.ndarray]:
+        folded, ends = jax.tree.map(np.asarray, ended)
+        return results(self.fold, folded, ends, self.points, self.wanted)
+
+    @in_double
+    def variables(self, columns: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """What the events that are asked for by name describe a run by: axes, and a value of the form."""
+        values = {name: column[0] for name, column in columns.items()}
+        form = jax.eval_shape(lambda: self._begin_one(values, np.uint32(0)).folded)
+        folded = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype), form)
+        named = {name for name in self.wanted if name not in OBSERVABLES}
+        events = fold_for(frozenset(named))
+        described = events.describe_all(folded[len(folded) - len(events.folds) :], self.points - 1)
+        return {name: (axes, value[0]) for name, (axes, value) in described.items()}
 
     def _tiles(self, columns: dict[str, np.ndarray], cells: np.ndarray) -> Any:
         for begin in range(0, len(cells), self.lanes):
@@ -133,7 +148,7 @@ class Runner:
                 self._call("walk", self._walk, batch, at * BURST, length) for batch in batches
             ]
             at += length
-            hit = hits([batch.folded.first_perfect for batch in batches])
+            hit = hits([batch.folded[0].accuracy[:, 0] for batch in batches])
             first[open_cells] = np.where(hit == NEVER, np.nan, hit)
             undecided = hit == NEVER
             if undecided.sum() <= 0.75 * len(open_cells):
@@ -142,7 +157,8 @@ class Runner:
             length *= 2
         if batches:
             ends = [
-                self._call("finish", self._finish, batch, at * BURST, rest) for batch in batches
+                self._results(self._call("finish", self._finish, batch, at * BURST, rest))
+                for batch in batches
             ]
             first[open_cells] = hits([end["first_perfect"] for end in ends])
         return first
@@ -191,15 +207,21 @@ class Runner:
             system, state = make_system(problem, dynamics, self.space, W)
         inner = dynamics.init(system, state)
         data = jax.random.key_data(key)
-        return jax.tree.map(jnp.asarray, Batch(system, dynamics, inner, nothing(), data))
+        folded = self.fold.init(system, state)
+        return jax.tree.map(jnp.asarray, Batch(system, dynamics, inner, folded, data))
+
+    def _take(self, lane: Batch, t: Any) -> tuple[Any, Any]:
+        """What is known with step t taken in, and the lane's key."""
+        key = jax.random.wrap_key_data(lane.key) if lane.dynamics.needs_key else None
+        carry = Carry(jnp.asarray(t), lane.inner, None, jnp.zeros((), int))
+        moment = moment_of(lane.system, lane.dynamics, carry, key)
+        return filed(self.fold.update(lane.folded, carry.index, moment)), key
 
     def _step(self, batch: Batch, t: Any) -> Batch:
         """Take in step t and make the next, in every lane."""
 
-        def one(lane: Batch) -> tuple[Any, Folded]:
-            state = lane.dynamics.state_of(lane.inner)
-            folded = take(lane.folded, t, lane.system, state, self.wanted)
-            key = jax.random.wrap_key_data(lane.key) if lane.dynamics.needs_key else None
+        def one(lane: Batch) -> tuple[Any, Any]:
+            folded, key = self._take(lane, t)
             return lane.dynamics.step(lane.system, lane.inner, t, key), folded
 
         inner, folded = jax.vmap(one)(batch)
@@ -211,12 +233,12 @@ class Runner:
         )
         return jax.lax.fori_loop(0, bursts, burst, batch)
 
-    def _whole(self, columns: Any, cells: Any, bursts: Any, rest: Any) -> dict[str, Any]:
+    def _whole(self, columns: Any, cells: Any, bursts: Any, rest: Any) -> tuple[Any, dict[str, Any]]:
         """From the start to the end, as one program."""
         batch = self._walk(self._begin(columns, cells), 0, bursts)
         return self._finish(batch, bursts * BURST, rest)
 
-    def _finish(self, batch: Batch, t: Any, rest: Any) -> dict[str, Any]:
+    def _finish(self, batch: Batch, t: Any, rest: Any) -> tuple[Any, dict[str, Any]]:
         batch = jax.lax.fori_loop(0, rest, lambda i, b: self._step(b, t + i), batch)
         t = t + rest
         look = jax.vmap(lambda lane: glance(lane.system, lane.dynamics.state_of(lane.inner)))
@@ -233,10 +255,9 @@ class Runner:
             )
             tail = jax.tree.map(lambda path: jnp.moveaxis(path, 1, 0), whole)
 
-        def one(lane: Batch, tail: Any) -> dict[str, Any]:
+        def one(lane: Batch, tail: Any) -> tuple[Any, dict[str, Any]]:
             state = lane.dynamics.state_of(lane.inner)
-            folded = take(lane.folded, t, lane.system, state, self.wanted)
-            return results(folded, self.points, lane.system, state, tail, self.wanted)
+            return self._take(lane, t)[0], endings(lane.system, state, tail, self.wanted)
 
         return jax.vmap(one)(batch, tail)
 
