@@ -72,12 +72,14 @@ class Events(AbstractFold):
     Args:
         spike_factor: How far above its running minimum the loss must be in a spike; also the factor of the zig-zag.
         parts: What to look for: among "accuracy", "losses" and "tokens".
-        ledger: Whether to keep each spike, peak and change of a token, besides counting them.
+        capacity: Steps at which something happened that the ledger holds until it is emptied, or in all where
+            nobody empties it (`dynamics.run`); 0 for no ledger. By default as many as fit into some 100 KB, and
+            64 at least.
     """
 
     spike_factor: Any = SPIKE_FACTOR
     parts: tuple[str, ...] = eqx.field(static=True, default=PARTS)
-    ledger: bool = eqx.field(static=True, default=True)
+    capacity: int | None = eqx.field(static=True, default=None)
 
     reads_states = False
 
@@ -94,9 +96,10 @@ class Events(AbstractFold):
         if "tokens" in self.parts:
             known["margins"] = jnp.full(N, jnp.nan, dtype)
             known["tokens"] = never(5, N).at[0].set(0)
-        if self.ledger:
+        if self.capacity != 0:
+            capacity = self.capacity or max(2 * BURST, _NUMBERS // (N + 1))
             row = (never(6), jnp.zeros(2 + 2 * N, dtype))
-            known["ledger"] = empty_ledger(max(2 * BURST, _NUMBERS // (N + 1)), row, _read)
+            known["ledger"] = empty_ledger(capacity, row, _read)
         return Found(**known)
 
     def update(self, folded: Found, index: Array, moment: Moment) -> Found:
@@ -150,7 +153,7 @@ class Events(AbstractFold):
         }
 
     def for_lanes(self) -> "Events":
-        return Events(self.spike_factor, self.parts, ledger=False)
+        return Events(self.spike_factor, self.parts, capacity=0)
 
     @property
     def can_glide(self) -> bool:
@@ -191,6 +194,7 @@ class Events(AbstractFold):
 
         Of a system without margins nothing is said of single tokens.
         """
+        folded = jax.tree.map(np.asarray, folded)
         entries = {} if folded.ledger is None else _entries(folded)
         return self.describe_all(folded, last) | entries
 
@@ -289,7 +293,7 @@ def _entries(folded: Found) -> dict[str, tuple[tuple[str, ...], Any]]:
     """What the ledger holds, by name, and the spike that has not ended."""
     assert folded.ledger is not None
     found = folded.ledger.entries()
-    if folded.counts is not None and folded.counts[2] and len(found["spike_step"]) < folded.counts[3]:
+    if folded.counts is not None and folded.counts[2]:
         last = {
             "start": folded.counts[4], "step": folded.counts[5], "end": np.nan, "height": folded.losses[4]
         }  # fmt: skip

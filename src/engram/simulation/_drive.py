@@ -21,7 +21,7 @@ class Mover(Protocol):
     def is_over(self) -> bool: ...
 
     @property
-    def place(self) -> tuple[int, int]:
+    def so_far(self) -> tuple[int, int]:
         """How far it is, and how far it goes."""
         ...
 
@@ -52,7 +52,7 @@ def drive(
                 mover.save()
                 last = time.monotonic()
             if progress is not None:
-                progress(*mover.place)
+                progress(*mover.so_far)
     finally:
         mover.save()
 

@@ -351,7 +351,7 @@ class _Segments:
         return int(self.carry.index)
 
     @property
-    def place(self) -> tuple[int, int]:
+    def so_far(self) -> tuple[int, int]:
         return self.index, self.total
 
     @property

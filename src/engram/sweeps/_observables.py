@@ -60,7 +60,7 @@ def fold_for(wanted: frozenset[str]) -> Folds:
     """What must be folded for these observables and events: parts that nobody asks for are not computed."""
     asked = {OBSERVABLES[name].part for name in wanted if name in OBSERVABLES} - {""}
     parts = tuple(part for part in Events().parts if part in asked)
-    own = (Events(parts=parts, ledger=False),) if parts else ()
+    own = (Events(parts=parts, capacity=0),) if parts else ()
     return Folds((*own, *(EVENTS[name].for_lanes() for name in sorted(wanted & EVENTS.keys()))))
 
 
