@@ -134,6 +134,7 @@ TABLE = {
         "simulate": (PAIR, DESCENT),
         "simulate_arrays": (PAIR, DESCENT),
         "compare": (PAIR, {"once": DESCENT, "again": DESCENT}),
+        "events": lambda: engram.events(engram.simulate(PAIR, DESCENT)),
         "log_spaced": (10, 3),
     },
     sweeps: {

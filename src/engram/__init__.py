@@ -21,6 +21,7 @@ _HOMES = {
     "one_hot": "problem",
     "simulate": "simulation",
     "compare": "simulation",
+    "events": "simulation",
     "audit": "audits",
     "landscape": "planes",
     "sweep": "sweeps",

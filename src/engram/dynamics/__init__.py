@@ -7,6 +7,8 @@ from engram.dynamics._descent import GradientDescent as GradientDescent
 from engram.dynamics._descent import PracticalDescent as PracticalDescent
 from engram.dynamics._descent import StochasticGradientDescent as StochasticGradientDescent
 from engram.dynamics._flow import GradientFlow as GradientFlow
+from engram.dynamics._ledger import Ledger as Ledger
+from engram.dynamics._ledger import empty_ledger as empty_ledger
 from engram.dynamics._optimizers import AbstractOptimizer as AbstractOptimizer
 from engram.dynamics._optimizers import Optimizer as Optimizer
 from engram.dynamics._optimizers import Plain as Plain

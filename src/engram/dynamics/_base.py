@@ -29,6 +29,13 @@ class AbstractDynamics(eqx.Module):
         """The state within what is carried."""
         return inner
 
+    def law_at(
+        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+    ) -> Array | None:
+        """The law of the data that step `index` sees; None for the system's own."""
+        del system, inner, index, key
+        return None
+
     def threshold(self, index: Array) -> Float[Array, ""]:
         """The sharpness beyond which this method is unstable on a quadratic; NaN if that is not known."""
         del index

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 _NAMED = 3  # tokens named as the cause of a spike, at most
+_LISTED = 8  # spikes, at most; the page says how many there were
 
 Values = Mapping[str, np.ndarray]
 Step = Callable[[Any], float | None]
@@ -19,7 +20,8 @@ def losses_at_spikes(
     A long run is not recorded at every step: then it is run again, to be recorded there too.
     """
     if "step" in found:
-        needed = np.concatenate([found["spike_start"] - 1, found["spike_step"]])
+        listed = slice(_LISTED)
+        needed = np.concatenate([found["spike_start"][listed] - 1, found["spike_step"][listed]])
         if not np.isin(needed, found["step"]).all():
             found = again(needed.astype(int))
             clock = found["step"].astype(float)
@@ -60,7 +62,7 @@ def _spikes(
     found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray], names: Sequence[str]
 ) -> list[Any]:
     events = []
-    for k in range(len(found["spike_step"])):
+    for k in range(min(len(found["spike_step"]), _LISTED)):
         begin, peak = step(found["spike_start"][k]), step(found["spike_step"][k])
         assert begin is not None
         assert peak is not None

@@ -107,6 +107,15 @@ def weight_norm(moment: Moment) -> Array:
     return jnp.linalg.norm(weights(moment))
 
 
+def batch_loss(moment: Moment) -> Array:
+    carry = moment.carry
+    law = moment.dynamics.law_at(moment.system, carry.inner, carry.index, moment.key)
+    if law is None:
+        return moment.look.loss
+    loss = moment.system.loss(moment.state, law)
+    return jnp.where(carry.index < moment.dynamics.steps, loss, jnp.nan)
+
+
 def stability_gap(moment: Moment) -> Array:
     system, state = moment.system, moment.state
     threshold = moment.dynamics.threshold(moment.carry.index)

@@ -260,6 +260,7 @@ def _observable(
 
 _OBSERVABLES = [
     _observable("loss", (), "L", "cross-entropy (eq:obj)"),
+    _observable("batch_loss", (), "L_B", "loss on what the next step sees; NaN after the last"),
     _observable("error", (), "L_01", "0-1 error (Section 1)"),
     _observable("token_losses", ("token",), "l(x)", "loss of each token (eq:loss)"),
     _observable("margins", ("token",), "m(x)", "margin of each token (Section 5.2)"),

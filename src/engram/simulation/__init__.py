@@ -1,6 +1,8 @@
 """One call from a problem and a dynamics to a labelled dataset."""
 
 from engram.simulation._compare import compare as compare
+from engram.simulation._drive import drive as drive
+from engram.simulation._events import events as events
 from engram.simulation._simulate import Interrupted as Interrupted
 from engram.simulation._simulate import segment_size as segment_size
 from engram.simulation._simulate import simulate as simulate
