@@ -13,8 +13,8 @@ from engram import sweeps
 from engram._checks import InputError
 from engram.dynamics import AbstractFold
 from engram.memory import MemorySystem
-from engram.observables import EVENTS
 from engram.particles import MarginSystem
+from engram.registry import Entry, entries
 from engram.sweeps._observables import CLASSES, TAIL, endings, glance
 from engram.sweeps._store import Store
 
@@ -79,7 +79,7 @@ class Longest(AbstractFold):
 
 
 def test_an_event_of_ones_own_is_swept_by_name_and_in_a_function(monkeypatch):
-    monkeypatch.setitem(EVENTS, "longest", Longest())
+    monkeypatch.setitem(entries("event"), "longest", Entry("event", "longest", Longest))
     names = ["first_perfect", "longest"]
     found = engram.sweep(spec(sweep={"observables": names}))
     assert set(found.data_vars) == {"first_perfect", "most", "when"}
@@ -94,7 +94,9 @@ def test_an_event_of_ones_own_is_swept_by_name_and_in_a_function(monkeypatch):
         system = MarginSystem(engram.two_tokens(alpha, p1))
         descent = engram.GradientDescent(learning_rate, 150)
         note = lambda system, dynamics, carry: ()
-        path = engram.dynamics.run(system, descent, system.start(), at=[150], record=note, fold=Longest())
+        path = engram.dynamics.run(
+            system, descent, system.start(), at=[150], record=note, fold=Longest()
+        )
         return path.folded
 
     alone = engram.sweep(longest, {"learning_rate": found.learning_rate.values})

@@ -78,7 +78,7 @@ class Events(AbstractFold):
     """
 
     spike_factor: Any = SPIKE_FACTOR
-    parts: tuple[str, ...] = eqx.field(static=True, default=PARTS)
+    parts: tuple[str, ...] = eqx.field(static=True, converter=tuple, default=PARTS)
     capacity: int | None = eqx.field(static=True, default=None)
 
     reads_states = False

@@ -284,8 +284,12 @@ _OBSERVABLES = [
 _EVENTS = [
     Entry(
         "event", "events", "engram.observables:Events",
-        {"spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1)},
-        "Perfect accuracy, spikes, tokens forgotten and re-learnt.",
+        {
+            "spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1),
+            "parts": Field("What to look for.", type=list[Literal["accuracy", "losses", "tokens"]], default=["accuracy", "losses", "tokens"]),
+            "capacity": _optional("Entries of the ledger at a time.", int, bounds=(0, _MOST)),
+        },
+        "Perfect accuracy, spikes and peaks, tokens learnt, forgotten and re-learnt.",
     ),
 ]  # fmt: skip
 
