@@ -1,6 +1,7 @@
 """How a system moves: the five gradient dynamics of Section 2, and the one verb that runs them."""
 
 from engram.dynamics._base import AbstractDynamics as AbstractDynamics
+from engram.dynamics._base import AbstractFlow as AbstractFlow
 from engram.dynamics._base import AbstractStepwise as AbstractStepwise
 from engram.dynamics._descent import Descent as Descent
 from engram.dynamics._descent import GradientDescent as GradientDescent

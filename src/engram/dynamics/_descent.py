@@ -108,6 +108,10 @@ class Descent(AbstractStepwise):
         return self.optimizer.needs_weights
 
     @property
+    def needs_margins_only(self) -> bool:
+        return self.optimizer.is_plain
+
+    @property
     def learning_rate(self) -> Any:
         """The learning rate: one number, one per step, or NaN where it is not known."""
         return self.optimizer.rates()

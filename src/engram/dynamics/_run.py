@@ -12,8 +12,7 @@ from jaxtyping import Int, PRNGKeyArray, PyTree
 from engram._checks import InputError
 from engram._precision import nan_is_a_result, traceable
 from engram._types import Array
-from engram.dynamics._base import AbstractDynamics, AbstractStepwise
-from engram.dynamics._flow import GradientFlow, solve
+from engram.dynamics._base import AbstractDynamics, AbstractFlow, AbstractStepwise
 from engram.dynamics._ledger import PAGE, chosen, filed, has_room, ledgers_of, without_books
 from engram.dynamics._trajectory import Status, Trajectory
 from engram.registry import read_off
@@ -333,10 +332,10 @@ def run(
         raise InputError(
             f"`{type(dynamics).__name__}` draws random numbers: pass `key=jax.random.key(0)`."
         )
-    if isinstance(dynamics, GradientFlow):
+    if isinstance(dynamics, AbstractFlow):
         if fold is not None or stop is not None:
             raise InputError("`fold` and `stop` need steps, and a flow has none. Leave them out.")
-        return solve(system, dynamics, state, at, record)
+        return dynamics.solve(system, state, at, record)
     if not isinstance(dynamics, AbstractStepwise):
         raise InputError(f"`dynamics` must be one of engram's dynamics, got {dynamics!r}.")
     carry = begin(system, dynamics, state, fold)

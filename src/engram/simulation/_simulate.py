@@ -17,10 +17,10 @@ from engram._precision import in_double
 from engram._types import ArrayLike
 from engram.dynamics import (
     AbstractDynamics,
+    AbstractFlow,
     AbstractFold,
     AbstractStepwise,
     Carry,
-    GradientFlow,
     Status,
     begin,
     finish,
@@ -28,7 +28,6 @@ from engram.dynamics import (
     run,
     segment,
 )
-from engram.dynamics._flow import EXPLICIT_STEPS
 from engram.dynamics._run import BURST
 from engram.observables import (
     SPIKE_FACTOR,
@@ -151,7 +150,7 @@ def simulate_arrays(
     """As `simulate`, before a dataset is built of it: for callers that want arrays many times a second."""
     if isinstance(dynamics, Mapping):
         dynamics = make("dynamics", dynamics)
-    if not isinstance(dynamics, AbstractDynamics):
+    if not isinstance(dynamics, AbstractFlow | AbstractStepwise):
         raise InputError(
             f"`dynamics` must be one of engram's dynamics, got {dynamics!r}. "
             "Try `engram.GradientDescent(learning_rate=1.0, steps=100)`."
@@ -170,7 +169,7 @@ def simulate_arrays(
     noted = make_record(record, system, dynamics, key)
     about = {"dynamics": dynamics, "space": chosen}
     fold = _read_events(events, spike_factor)
-    if not isinstance(dynamics, AbstractStepwise):
+    if isinstance(dynamics, AbstractFlow):
         if any(option is not None for option in (at, every, points, stop)):
             raise InputError(
                 "`at`, `every`, `points` and `stop` count steps, and a flow has none. Give the flow "
@@ -290,21 +289,9 @@ def _length(row: dict[str, Any]) -> int:
     return len(next(iter(row.values()))) if row else 0
 
 
-def _attempts(flow: GradientFlow) -> list[GradientFlow]:
-    """The solvers to try, so that the second compiles only if the first gets stuck."""
-    if flow.solver != "auto":
-        return [flow]
-    options: Any = {"times": flow.times, "rtol": flow.rtol, "atol": flow.atol}
-    few = min(EXPLICIT_STEPS, flow.max_steps)
-    return [
-        GradientFlow(**options, solver="explicit", max_steps=few),
-        GradientFlow(**options, solver="implicit", max_steps=flow.max_steps),
-    ]
-
-
 def _flow(system, flow, state, noted: Record, fold: AbstractFold | None, about) -> Labelled:
     record = _FlowRecord(noted, system, flow, fold)
-    first, *others = _attempts(flow)
+    first, *others = flow.attempts()
     path, start, final = jax.device_get(_run_flow(system, first, state, record))
     if path.status == Status.STEP_LIMIT and others:
         path, start, final = jax.device_get(_run_flow(system, others[0], state, record))

@@ -11,7 +11,7 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._precision import in_double
-from engram.dynamics import AbstractStepwise, Carry, Descent, Moment, Plain, moment_of
+from engram.dynamics import AbstractStepwise, Carry, Moment, moment_of
 from engram.dynamics._ledger import filed
 from engram.dynamics._run import BURST
 from engram.observables import NEVER, AbstractObservable, make_observable
@@ -96,9 +96,7 @@ class Runner:
             self.space = choose_space(problem, dynamics, spec.run["space"])
         elif self.has_start:  # refused by a system that has none
             build_system(spec.system, problem).draw_start(spec.run["start_scale"], seed)
-        # Plain descent needs the margins alone; others look at the length of an update.
-        plain = isinstance(dynamics, Descent) and isinstance(dynamics.optimizer, Plain)
-        self.is_bare = self.space == "margins" and plain
+        self.is_bare = self.space == "margins" and dynamics.needs_margins_only
         self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
         self.num_tokens, self.names = problem.num_inputs, problem.names
         width = problem.num_inputs * (1 if self.space == "margins" else problem.num_outputs)
@@ -139,7 +137,7 @@ class Runner:
         events = fold_for(frozenset(named), self.spec.run["spike_factor"])
         ends = jax.tree.map(zeros, jax.eval_shape(lambda: self._ends(begun(), 0)))
         axes_of = lambda name, value: tuple(f"{name}_{i}" for i in range(value.ndim - 1))
-        found = {
+        found: dict[str, Any] = {
             name: (
                 axes_of(name, value) if self.last[name].axes is None else self.last[name].axes,
                 value[0],
