@@ -97,7 +97,7 @@ def exact(problem, W):
     """Loss and gradient in ball arithmetic, from the very floats that the library gets."""
     arb = flint.arb
     E, U = problem.inputs, problem.outputs
-    N, M, d = problem.num_inputs, problem.num_outputs, problem.dim
+    N, M, d = problem.num_tokens, problem.num_classes, problem.dim
     loss, G = arb(0), [[arb(0)] * d for _ in range(d)]
     for x in range(N):
         h = [sum((arb(W[i, j]) * arb(E[x, j]) for j in range(d)), arb(0)) for i in range(d)]

@@ -16,8 +16,8 @@ def problem(request):
 def test_scores_are_inner_products(problem):
     W = cases.weights(problem)
     E, U = problem.inputs, problem.outputs
-    for x in range(problem.num_inputs):
-        for y in range(problem.num_outputs):
+    for x in range(problem.num_tokens):
+        for y in range(problem.num_classes):
             assert memory.scores(problem, W)[x, y] == pytest.approx(U[y] @ W @ E[x], abs=1e-12)
 
 
@@ -25,7 +25,7 @@ def test_probabilities_sum_to_one_and_give_the_losses(problem):
     W = cases.weights(problem)
     q = memory.recall_probs(problem, W)
     np.testing.assert_allclose(q.sum(axis=1), 1, rtol=1e-14)
-    rows = np.arange(problem.num_inputs)
+    rows = np.arange(problem.num_tokens)
     expected = (
         -(problem.targets * np.log(q)).sum(axis=1)
         if problem.is_noisy
@@ -38,7 +38,7 @@ def test_probabilities_sum_to_one_and_give_the_losses(problem):
 def test_permuting_tokens_permutes_everything(problem):
     rng = np.random.default_rng(1)
     W = cases.weights(problem)
-    x, y = rng.permutation(problem.num_inputs), rng.permutation(problem.num_outputs)
+    x, y = rng.permutation(problem.num_tokens), rng.permutation(problem.num_classes)
     place = np.argsort(y)
     targets = problem.targets[x][:, y] if problem.is_noisy else place[problem.targets[x]]
     shuffled = engram.Problem(problem.inputs[x], problem.outputs[y], problem.probs[x], targets)
@@ -135,7 +135,7 @@ def test_a_token_that_never_comes_has_a_margin_and_no_force():
 
 def test_certain_noise_is_no_noise():
     problem = cases.PROBLEMS["sphere, d < N < M"]
-    table = np.eye(problem.num_outputs)[problem.targets]
+    table = np.eye(problem.num_classes)[problem.targets]
     noisy = engram.Problem(problem.inputs, problem.outputs, problem.probs, table)
     for scale in (1.0, 300.0):
         W = cases.weights(problem, scale)

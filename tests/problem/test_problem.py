@@ -18,7 +18,7 @@ def test_it_holds_float64_whatever_it_is_given():
         }
     problem = engram.Problem(*map(jax.numpy.asarray, (E, U, P, T)))
     assert isinstance(problem.inputs, np.ndarray)
-    assert (problem.num_inputs, problem.num_outputs, problem.dim, problem.output_dim) == (
+    assert (problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim) == (
         3,
         2,
         4,

@@ -133,7 +133,7 @@ def _is_no_run(path: Path, data: Any) -> str:
 
 def _with_weights(spec: Any, problem: Any) -> Any:
     """The same with the weights on record, if a picture can show their plane."""
-    if problem.dim != 2 or problem.num_outputs != 2:
+    if problem.dim != 2 or problem.num_classes != 2:
         return spec
     named = spec.run["record"]
     return spec if "weights" in named else spec.with_fields(run={"record": [*named, "weights"]})

@@ -17,7 +17,7 @@ def draw_run(run: xr.Dataset, problem: Problem, title: str) -> Figure:
     """Draw what was recorded of a run: whichever of loss, error, margins and weights there is."""
     along = "step" if "step" in run.dims else "time"
     panels = [name for name in ("loss", "margins") if name in run]
-    plane = "weights" in run and problem.dim == 2 and problem.num_outputs == 2
+    plane = "weights" in run and problem.dim == 2 and problem.num_classes == 2
     plane = plane and not problem.is_noisy and bool(np.ptp(problem.outputs, axis=0).any())
     count = max(1, len(panels) + plane)
     figure = plotting.new_figure(3.6 * count, 3.1)

@@ -52,8 +52,8 @@ def _hessian_at(
         g = lambda W: grad_given_law(problem, W, law, layer_norm, block_size)
         return lambda V: jax.jvp(g, (W,), (V,))[1]
     left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
-    here = _recall(left @ right.T) if block >= problem.num_inputs else None
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
+    here = _recall(left @ right.T) if block >= problem.num_tokens else None
 
     def product(V: Weights) -> Weights:
         d_left, d_right = readout(problem, V, layer_norm)

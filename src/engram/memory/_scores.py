@@ -21,7 +21,7 @@ class Readout(NamedTuple):
 
 def outputs_first(problem: Problem) -> bool:
     """Whether U W is formed before meeting the inputs: cheaper when classes are much fewer, or d is small."""
-    N, M, d, k = problem.num_inputs, problem.num_outputs, problem.dim, problem.output_dim
+    N, M, d, k = problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim
     # Multiplications, M d (k + N) against N k (d + M); with k = d this asks for 2 M < N.
     return M * d * (2 * k + N) < N * k * (d + M)
 
@@ -81,7 +81,7 @@ def predict(
     Paper: eq:model.
     """
     left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
     return map_blocks(lambda rows: jnp.argmax(rows @ right.T, axis=1), left, block)
 
 
@@ -96,7 +96,7 @@ def margins(
     Paper: Section 5.2, where the maximum is printed over $j \ne x$; it must be $j \ne f^*(x)$.
     """
     left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
     fn = lambda rows: label_margins(rows[0] @ right.T, rows[1])
     return map_blocks(fn, (left, jnp.asarray(problem.labels)), block)
 

@@ -181,7 +181,7 @@ class Invariants(AbstractObservable):
     def __call__(self, moment: Moment) -> Array:
         problem, w = moment.system.problem, moment.system.scores(moment.state)
         inverse = 1 / jnp.square(jnp.asarray(problem.outputs)).sum(axis=1)
-        own = jax.nn.one_hot(problem.labels, problem.num_outputs, dtype=bool)
+        own = jax.nn.one_hot(problem.labels, problem.num_classes, dtype=bool)
         decay = inverse[None, :] * jnp.exp(-w)
         # Measured from the first wrong class: class 0, or class 1 where 0 is the token's own.
         other = jnp.where(jnp.asarray(problem.labels) == 0, 1, 0)

@@ -32,7 +32,7 @@ def read_particles(problem: Any, w: Any, name: str = "w") -> Any:
     """Read an N x M array of particles, whatever kind of array was given."""
     _check_problem(problem)
     hint = "Scores of weights come from `particles.weights_to_scores(problem, W)`."
-    return _read(name, w, (problem.num_inputs, problem.num_outputs), "(N, M)", hint)
+    return _read(name, w, (problem.num_tokens, problem.num_classes), "(N, M)", hint)
 
 
 def read_weights(problem: Any, W: Any, name: str = "W") -> Any:

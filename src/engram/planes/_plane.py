@@ -59,10 +59,10 @@ def memory_plane(problem: Problem) -> Plane:
 
     Paper: eq:fig-cor, with the sign that its pictures and eq:two-input use; printed is the opposite one.
     """
-    if problem.dim != 2 or problem.num_outputs != 2:
+    if problem.dim != 2 or problem.num_classes != 2:
         raise InputError(
             f"`problem` must have d = M = 2 for this plane, got d = {problem.dim} and "
-            f"M = {problem.num_outputs}. Use `plane_through`, `principal_plane` or `curvature_plane`."
+            f"M = {problem.num_classes}. Use `plane_through`, `principal_plane` or `curvature_plane`."
         )
     u = problem.outputs[0] - problem.outputs[1]
     if not u @ u > 0:

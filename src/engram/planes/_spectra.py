@@ -35,7 +35,7 @@ def recall(m: np.ndarray) -> Recall:
 
 def is_wrong(problem: Problem) -> np.ndarray:
     """Which classes are not a token's own, (N, M)."""
-    return np.arange(problem.num_outputs)[None, :] != np.asarray(problem.labels)[:, None]
+    return np.arange(problem.num_classes)[None, :] != np.asarray(problem.labels)[:, None]
 
 
 def wrong_margins(problem: Problem, W: np.ndarray) -> np.ndarray:
@@ -55,11 +55,11 @@ def span_size(problem: Problem) -> int:
 
 def block_size(problem: Problem, *, curved: bool) -> int:
     """How many points fit into the room, with or without their Hessians."""
-    each = problem.num_inputs * problem.num_outputs
+    each = problem.num_tokens * problem.num_classes
     if curved:
         B, A = memory.update_bases(problem)
         size = B.shape[1] * A.shape[1]
-        each = max(each * B.shape[1], problem.num_inputs * B.shape[1] ** 2, size**2)
+        each = max(each * B.shape[1], problem.num_tokens * B.shape[1] ** 2, size**2)
     return max(1, min(4096, ROOM // max(each, 1)))
 
 

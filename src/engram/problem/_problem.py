@@ -74,14 +74,24 @@ class Problem(eqx.Module):
         )
 
     @property
-    def num_inputs(self) -> int:
+    def num_tokens(self) -> int:
         """The number of input tokens, N."""
         return self.inputs.shape[0]
 
     @property
-    def num_outputs(self) -> int:
+    def num_classes(self) -> int:
         """The number of output tokens (classes), M."""
         return self.outputs.shape[0]
+
+    @property
+    def num_inputs(self) -> int:
+        """The name that `num_tokens` had."""
+        return self.num_tokens
+
+    @property
+    def num_outputs(self) -> int:
+        """The name that `num_classes` had."""
+        return self.num_classes
 
     @property
     def dim(self) -> int:
@@ -121,7 +131,7 @@ class Problem(eqx.Module):
     @property
     def size(self) -> int:
         """How many numbers its scores and its weights have, N M + k d."""
-        return self.num_inputs * self.num_outputs + self.output_dim * self.dim
+        return self.num_tokens * self.num_classes + self.output_dim * self.dim
 
     @property
     def zero_weights(self) -> Float[Array, "k d"]:
@@ -140,8 +150,8 @@ class Problem(eqx.Module):
         beside names, the numbers are `token_index` and `class_index`.
         """
         return {
-            **_axis("token", self.num_inputs, self.names),
-            **_axis("class", self.num_outputs, self.class_names),
+            **_axis("token", self.num_tokens, self.names),
+            **_axis("class", self.num_classes, self.class_names),
             "probs": ("token", np.asarray(self.probs), {"long_name": "token frequency p(x)"}),
             "target": ("token", np.asarray(self.labels), {"long_name": "class to recall"}),
         }
@@ -149,7 +159,7 @@ class Problem(eqx.Module):
     def shown_names(self) -> list[str]:
         """What to call each token where it is shown: its name, short, in one line, or its number from one."""
         if self.names is None:
-            return [str(x + 1) for x in range(self.num_inputs)]
+            return [str(x + 1) for x in range(self.num_tokens)]
         return [show_name(name) for name in self.names]
 
     def astype(self, dtype: Any) -> "Problem":

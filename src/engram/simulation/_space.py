@@ -32,7 +32,7 @@ def make_system(problem: Problem, dynamics: Any, space: str, W: Weights) -> tupl
 
 
 def _cheaper(problem: Problem, dynamics: Any) -> str:
-    N, M, d, k = problem.num_inputs, problem.num_outputs, problem.dim, problem.output_dim
+    N, M, d, k = problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim
     if dynamics.is_isotropic:
         return "weights"  # the noise is drawn for W anyway
     # Multiplications of one gradient: scores and back, against two Gram matrices, against one.

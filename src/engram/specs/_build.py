@@ -66,7 +66,7 @@ def simulate_spec(
 
 def _check_fits(problem: Problem, dynamics: AbstractDynamics, space: str) -> None:
     """Refuse a run that would not fit into memory: a state, its gradient and copies of them."""
-    N, M, d, k = problem.num_inputs, problem.num_outputs, problem.dim, problem.output_dim
+    N, M, d, k = problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim
     space = choose_space(problem, dynamics, space)
     more = {"weights": 0, "particles": N**2 + M**2 + 4 * N * M, "margins": N**2}[space]
     check_room(8 * (4 * k * d + more), num_tokens=N, num_classes=M, dim=max(d, k))

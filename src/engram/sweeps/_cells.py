@@ -98,8 +98,8 @@ class Runner:
             build_system(spec.system, problem).draw_start(spec.run["start_scale"], seed)
         self.is_bare = self.space == "margins" and dynamics.needs_margins_only
         self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
-        self.num_tokens, self.names = problem.num_inputs, problem.names
-        width = problem.num_inputs * (1 if self.space == "margins" else problem.num_outputs)
+        self.num_tokens, self.names = problem.num_tokens, problem.names
+        width = problem.num_tokens * (1 if self.space == "margins" else problem.num_classes)
         # Lanes fill the processor's vectors and stay in its nearest cache.
         room = 2**22 / (2 * TAIL + 1) if self.wanted & NEEDS_TAIL else 2**12
         self.lanes = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
