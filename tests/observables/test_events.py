@@ -49,7 +49,9 @@ def by_definition(loss, error, margins):
             spikes[-1]["end"] = t
         in_spike = above
         if t and not (lowest == 0 and loss[t] == 0):
-            events["highest_rise"] = np.fmax(events["highest_rise"], loss[t] / lowest if lowest else np.inf)
+            events["highest_rise"] = np.fmax(
+                events["highest_rise"], loss[t] / lowest if lowest else np.inf
+            )
         events["max_loss"] = np.fmax(events["max_loss"], loss[t])
         lowest = np.minimum(lowest, loss[t])
         for x in range(TOKENS):
@@ -69,7 +71,9 @@ def by_definition(loss, error, margins):
     for name in ("start", "step", "end", "height"):
         events[f"spike_{name}"] = np.array([spike[name] for spike in spikes], float)
     columns = zip(*changes, strict=True) if changes else ((),) * 4
-    events |= dict(zip(("event_step", "event_token", "margin_before", "margin_after"), columns, strict=True))
+    events |= dict(
+        zip(("event_step", "event_token", "margin_before", "margin_after"), columns, strict=True)
+    )
     peaks = zigzag(loss)
     events["num_peaks"] = len(peaks)
     events |= {f"peak_{name}": [peak[name] for peak in peaks] for name in ("step", "height")}
@@ -216,7 +220,9 @@ def test_a_quiet_stretch_is_taken_in_at_once_as_step_by_step():
     with jax.enable_x64(True):
         moment = lambda row: Moment(None, None, None, Look(*row))
         take = eqx.filter_jit(lambda found, t, *row: filed(events.update(found, t, moment(row))))
-        step = lambda found, t, loss, error, margin: take(found, *map(jnp.asarray, (t, loss, error, margin)))
+        step = lambda found, t, loss, error, margin: take(
+            found, *map(jnp.asarray, (t, loss, error, margin))
+        )
         start = events.init(Shown(), Look(np.asarray(1.0), np.asarray(0.5), wrong))
         before = step(step(start, 0, 1.0, 0.5, wrong), 1, 0.9, 0.5, wrong)
         for error, margin in ((0.5, wrong), (0.0, right)):
@@ -239,7 +245,9 @@ def assert_same(ours, theirs):
 
 def test_parts_find_what_the_whole_finds():
     rng = np.random.default_rng(0)
-    looks = Look(rng.random(STEPS), rng.choice([0.0, 0.5], STEPS), rng.standard_normal((STEPS, TOKENS)))
+    looks = Look(
+        rng.random(STEPS), rng.choice([0.0, 0.5], STEPS), rng.standard_normal((STEPS, TOKENS))
+    )
     with jax.enable_x64(True):
         whole = Events().describe(events_of_series(Events(), looks), STEPS - 1)
         named = {}

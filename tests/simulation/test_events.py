@@ -50,7 +50,9 @@ def test_counts_are_those_of_the_ledger(every):
     assert every.sizes["peak"] == int(every.num_peaks) > every.sizes["spike"]
     for token in range(7):
         learnt = every.event_step.values[every.event_token.values == token]
-        np.testing.assert_equal(float(every.first_learnt[token]), learnt[0] if len(learnt) else np.nan)
+        np.testing.assert_equal(
+            float(every.first_learnt[token]), learnt[0] if len(learnt) else np.nan
+        )
 
 
 @pytest.mark.parametrize("capacity", [None, 64])
@@ -68,7 +70,13 @@ def test_what_a_ledger_within_a_program_cannot_hold_is_counted():
     note = lambda system, dynamics, carry: ()
     with jax.enable_x64(True):
         path = run(
-            system, NOISY, jnp.zeros((2, 2)), at=[STEPS], record=note, fold=fold, key=jax.random.key(0)
+            system,
+            NOISY,
+            jnp.zeros((2, 2)),
+            at=[STEPS],
+            record=note,
+            fold=fold,
+            key=jax.random.key(0),
         )
         assert int(path.folded.ledger.count) > 1000
     found = {name: value for name, (_, value) in fold.describe(path.folded, STEPS).items()}
@@ -82,7 +90,9 @@ def test_what_the_host_does_not_keep_is_counted_and_said(monkeypatch, every):
     assert few.sizes["event"] == 10
     same(few, every, ("num_forgotten", "num_learnt", "num_spikes", "num_peaks", "last_rise"))
     np.testing.assert_array_equal(few.event_step, every.event_step[:10])
-    kept, all_ = (sum(data.sizes[name] for name in ("spike", "peak", "event")) for data in (few, every))
+    kept, all_ = (
+        sum(data.sizes[name] for name in ("spike", "peak", "event")) for data in (few, every)
+    )
     assert few.attrs["events_lost"] == all_ - kept > 1000
     assert engram.events(few).attrs["events_lost"] == few.attrs["events_lost"]
 
@@ -144,7 +154,9 @@ def test_an_interrupted_run_has_its_events(every):
     before = every.event_step.values <= last
     np.testing.assert_array_equal(partial.event_step, every.event_step[before])
     table, whole = engram.events(partial), engram.events(every)
-    tokens = lambda data: data.isel(event=np.isfinite(data.token.values) & (data.step.values <= last))
+    tokens = lambda data: data.isel(
+        event=np.isfinite(data.token.values) & (data.step.values <= last)
+    )
     xr.testing.assert_equal(tokens(table), tokens(whole))
 
 
@@ -202,14 +214,18 @@ def test_the_loss_of_a_batch_is_that_of_its_samples():
     own = found.token_losses.values[np.arange(40)[:, None], batches].mean(axis=1)
     np.testing.assert_allclose(found.batch_loss[:-1], own, rtol=1e-12)
     assert np.isnan(found.batch_loss[-1])
-    np.testing.assert_allclose(found.loss[7], memory.loss(PROBLEM, found.weights.values[7]), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.loss[7], memory.loss(PROBLEM, found.weights.values[7]), rtol=1e-12
+    )
     full = engram.simulate(PROBLEM, engram.GradientDescent(5.0, 40), record=("loss", "batch_loss"))
     np.testing.assert_array_equal(full.loss, full.batch_loss)
 
 
 def test_drawn_batches_are_those_that_the_step_sees():
     record = ("batch_loss", "loss")
-    drawn = engram.simulate(PROBLEM, engram.StochasticGradientDescent(5.0, 20, 3), key=1, record=record)
+    drawn = engram.simulate(
+        PROBLEM, engram.StochasticGradientDescent(5.0, 20, 3), key=1, record=record
+    )
     law = engram.dynamics.Batches(3)
     with jax.enable_x64(True):
         laws = [law.law(MemorySystem(PROBLEM), None, t, jax.random.key(1))[0] for t in range(20)]

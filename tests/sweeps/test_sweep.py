@@ -94,7 +94,9 @@ def test_an_event_of_ones_own_is_swept_by_name_and_in_a_function(monkeypatch):
         system = MarginSystem(engram.two_tokens(alpha, p1))
         descent = engram.GradientDescent(learning_rate, 150)
         note = lambda system, dynamics, carry: ()
-        path = engram.dynamics.run(system, descent, system.start(), at=[150], record=note, fold=Longest())
+        path = engram.dynamics.run(
+            system, descent, system.start(), at=[150], record=note, fold=Longest()
+        )
         return path.folded
 
     alone = engram.sweep(longest, {"learning_rate": found.learning_rate.values})

@@ -84,9 +84,7 @@ def _as_they_are(rows: Any) -> Any:
     return rows
 
 
-def empty_ledger(
-    capacity: int, row: PyTree, read: Callable[[Any], Any] = _as_they_are
-) -> Ledger:
+def empty_ledger(capacity: int, row: PyTree, read: Callable[[Any], Any] = _as_they_are) -> Ledger:
     """A ledger for so many rows like this one."""
     blank = lambda count: jax.tree.map(
         lambda one: jnp.zeros((count, *jnp.shape(one)), jnp.asarray(one).dtype), row
@@ -104,7 +102,7 @@ def ledgers_of(tree: Any) -> list[Ledger]:
     return [part for part in jax.tree.leaves(tree, is_leaf=is_ledger) if is_ledger(part)]
 
 
-def with_ledgers(tree: Any, change: Callable[[Ledger], Ledger]) -> Any:
+def with_ledgers(tree: Any, change: Callable[[Ledger], Any]) -> Any:
     """A pytree with each of its ledgers changed."""
     return jax.tree.map(lambda x: change(x) if is_ledger(x) else x, tree, is_leaf=is_ledger)
 
@@ -143,7 +141,9 @@ def chosen(is_first: Array, first: Any, second: Any) -> Any:
 
     def choose(a: Any, b: Any) -> Any:
         if is_ledger(a):
-            counts = {name: choose(getattr(a, name), getattr(b, name)) for name in ("count", "on_page")}
+            counts = {
+                name: choose(getattr(a, name), getattr(b, name)) for name in ("count", "on_page")
+            }
             return dataclasses.replace(a, **counts)
         return jnp.where(is_first, a, b)
 

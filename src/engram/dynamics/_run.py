@@ -73,7 +73,10 @@ class AbstractFold(eqx.Module):
         """The results of many runs, one in each row of what was folded: by default one after another."""
         rows = range(len(jax.tree.leaves(folded)[0]))
         each = [self.describe(jax.tree.map(lambda x, k=k: x[k], folded), last) for k in rows]
-        return {name: (axes, np.stack([one[name][1] for one in each])) for name, (axes, _) in each[0].items()}
+        return {
+            name: (axes, np.stack([one[name][1] for one in each]))
+            for name, (axes, _) in each[0].items()
+        }
 
     def for_lanes(self) -> "AbstractFold":
         """The fold for many runs side by side, whose ledgers nobody reads; by default itself."""
@@ -195,7 +198,7 @@ def advance(
 
     def burst(carry_and_sound):
         carry, _ = carry_and_sound
-        todo = jnp.ones((), bool)
+        todo: Any = jnp.ones((), bool)
         if fold is not None and fold.can_glide:
             carry, quiet = soar(carry, fold)
             todo = ~quiet
@@ -253,7 +256,15 @@ def segment(
 
     def to(carry: Carry, until: Array):
         carry = advance(
-            system, dynamics, carry, until, fold=fold, stop=stop, key=key, bursts=bursts, waits=waits
+            system,
+            dynamics,
+            carry,
+            until,
+            fold=fold,
+            stop=stop,
+            key=key,
+            bursts=bursts,
+            waits=waits,
         )
         reached = carry.index >= until
         noted = record(system, dynamics, carry)

@@ -132,7 +132,9 @@ def _about_events(variables: dict[str, Any]) -> dict[str, Any]:
     if "event_step" not in variables and "spike_step" not in variables:
         return {}
     size = lambda name: len(variables[name][1]) if name in variables else 0
-    total = lambda *names: sum(int(np.sum(variables[name][1])) for name in names if name in variables)
+    total = lambda *names: sum(
+        int(np.sum(variables[name][1])) for name in names if name in variables
+    )
     counted = total("num_spikes", "num_peaks", "num_learnt", "num_forgotten")
     kept = size("spike_step") + size("peak_step") + size("event_step")
     return {"events_loss": "loss under the data's own law", "events_lost": counted - kept}

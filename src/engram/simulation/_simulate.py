@@ -181,15 +181,22 @@ def _read_events(events: Any, spike_factor: float) -> AbstractFold | None:
     if events is False:
         return None
     several = isinstance(events, Sequence) and not isinstance(events, str)
-    named = {**EVENTS, "events": Events(np.asarray(spike_factor, float))}
-    name = lambda each: "events" if each is True else each
-    folds = [named.get(name(each), each) if isinstance(name(each), str) else each for each in (events if several else [events])]
-    for each in folds:
-        if not isinstance(each, AbstractFold):
+    known = {**EVENTS, "events": Events(np.asarray(spike_factor, float))}
+    folds: list[Any] = []
+    for each in events if several else [events]:
+        fold = (
+            known["events"]
+            if each is True
+            else known.get(each, each)
+            if isinstance(each, str)
+            else each
+        )
+        if not isinstance(fold, AbstractFold):
             raise InputError(
-                f"`events` must be True, False, a fold, a name among {', '.join(EVENTS)}, or a list of "
+                f"`events` must be True, False, a fold, one of the names {', '.join(EVENTS)}, or a list of "
                 f"those, got {each!r}."
             )
+        folds.append(fold)
     return folds[0] if len(folds) == 1 else Folds(tuple(folds))
 
 
@@ -338,7 +345,16 @@ class _Segments:
         # Between records that are close there is no room for a burst.
         bursts = bool(np.diff(steps, prepend=0, append=self.total).max() >= BURST)
         self._go = lambda carry, until: _segment(
-            system, dynamics, carry, until, noted, fold, stop, key, bursts, np.array(not self.drained.is_full)
+            system,
+            dynamics,
+            carry,
+            until,
+            noted,
+            fold,
+            stop,
+            key,
+            bursts,
+            np.array(not self.drained.is_full),
         )
         self._finish = lambda: _finish(system, dynamics, self.carry, fold, key)
         if self.total * system.size(state) > _ROOM:

@@ -148,7 +148,7 @@ class Runner:
                 self._call("walk", self._walk, batch, at * BURST, length) for batch in batches
             ]
             at += length
-            hit = hits([batch.folded[0].accuracy[:, 0] for batch in batches])
+            hit = hits([batch.folded[0].accuracy[0] for batch in batches])
             first[open_cells] = np.where(hit == NEVER, np.nan, hit)
             undecided = hit == NEVER
             if undecided.sum() <= 0.75 * len(open_cells):
@@ -233,7 +233,9 @@ class Runner:
         )
         return jax.lax.fori_loop(0, bursts, burst, batch)
 
-    def _whole(self, columns: Any, cells: Any, bursts: Any, rest: Any) -> tuple[Any, dict[str, Any]]:
+    def _whole(
+        self, columns: Any, cells: Any, bursts: Any, rest: Any
+    ) -> tuple[Any, dict[str, Any]]:
         """From the start to the end, as one program."""
         batch = self._walk(self._begin(columns, cells), 0, bursts)
         return self._finish(batch, bursts * BURST, rest)

@@ -125,7 +125,9 @@ class SimulationPlan(Plan):
         self.text = {**spec.text, "sweep": {**spec.text["sweep"], "chunk": chunk}}
         sizes = {"token": first.num_tokens, "tail": TAIL}
         self.outputs = {name: _describe(name, sizes) for name in names if name in OBSERVABLES}
-        if len(self.outputs) < len(names):  # events by name, which say themselves what they have found
+        if len(self.outputs) < len(
+            names
+        ):  # events by name, which say themselves what they have found
             varying = {name: values for name, values in self.axes.items() if name not in STATIC}
             self.outputs |= {
                 name: Output(axes, value.shape, str(value.dtype), {"long_name": name})

@@ -165,7 +165,9 @@ def _check_runnable(
         raise InputError(
             f"{name}: {which} looks at the last {2 * TAIL} steps, got steps = {steps}. Give more."
         )
-    by_token = [each for each in table.observables if "token" in OBSERVABLES.get(each, About("")).axes]
+    by_token = [
+        each for each in table.observables if "token" in OBSERVABLES.get(each, About("")).axes
+    ]
     if by_token and "num_tokens" in axes:
         raise InputError(
             f"{name}: {by_token[0]} has one entry per token, and num_tokens varies. Use likeliest_margin."
