@@ -166,7 +166,7 @@ OTHERS = {
     problem: {"from_file"},
     observables: {"make_observable"},
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
-    simulation: {"segment_size", "choose_space", "make_system"},
+    simulation: {"segment_size", "choose_space", "make_system", "drive"},
     sweeps: {"read_sweep", "open_sweep", "make_plan", "boundary"},
     transformer: {
         "count_bigrams", "fingerprint", "open_log", "read_sequences", "read_weights", "sized",

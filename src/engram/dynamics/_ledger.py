@@ -102,7 +102,7 @@ def ledgers_of(tree: Any) -> list[Ledger]:
     return [part for part in jax.tree.leaves(tree, is_leaf=is_ledger) if is_ledger(part)]
 
 
-def with_ledgers(tree: Any, change: Callable[[Ledger], Ledger]) -> Any:
+def with_ledgers(tree: Any, change: Callable[[Ledger], Any]) -> Any:
     """A pytree with each of its ledgers changed."""
     return jax.tree.map(lambda x: change(x) if is_ledger(x) else x, tree, is_leaf=is_ledger)
 

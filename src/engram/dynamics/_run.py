@@ -202,14 +202,14 @@ def advance(
 
     def burst(carry_and_sound):
         carry, _ = carry_and_sound
-        todo = jnp.ones((), bool)
-        if fold is not None and fold.can_glide:
+        if fold is None or not fold.can_glide:
+            ahead = walk(carry)
+        else:
             carry, quiet = soar(carry, fold)
-            todo = ~quiet
-        # A loop of one round or none: unlike `cond`, it changes a ledger where it is.
-        _, ahead = jax.lax.while_loop(
-            lambda c: c[0], lambda c: (jnp.zeros((), bool), walk(c[1])), (todo, carry)
-        )
+            # A loop of one round or none: unlike `cond`, it changes a ledger where it is.
+            _, ahead = jax.lax.while_loop(
+                lambda c: c[0], lambda c: (jnp.zeros((), bool), walk(c[1])), (~quiet, carry)
+            )
         sound = is_finite(ahead)
         return chosen(sound, ahead, carry), sound
 
@@ -258,18 +258,10 @@ def segment(
 ) -> tuple[Carry, Any, Array]:
     """Go on through the steps `at`, recording at each; records that were not reached are NaN."""
 
+    options: Any = {"fold": fold, "stop": stop, "key": key, "bursts": bursts, "waits": waits}
+
     def to(carry: Carry, until: Array):
-        carry = advance(
-            system,
-            dynamics,
-            carry,
-            until,
-            fold=fold,
-            stop=stop,
-            key=key,
-            bursts=bursts,
-            waits=waits,
-        )
+        carry = advance(system, dynamics, carry, until, **options)
         reached = carry.index >= until
         noted = record(system, dynamics, carry)
         return carry, (jax.tree.map(lambda x: _blank_unless(reached, x), noted), reached)

@@ -1,6 +1,6 @@
 """Events of a run, found step by step: perfect accuracy, spikes and peaks, tokens learnt and forgotten."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,34 +21,64 @@ PARTS = ("accuracy", "losses", "tokens")
 _NUMBERS = 2**13  # about that many tokens' margins are kept before the host must empty the ledger
 
 
-class Found(eqx.Module):
-    """What is known so far, of the parts that are wanted. Steps are NEVER until they happen.
+class Accuracy(NamedTuple):
+    """Steps, as are those below; NEVER until they happen."""
 
-    In few arrays, since XLA compiles a kernel for each array that a loop carries, and for each use of it.
+    first_perfect: Any
+    last_imperfect: Any
+
+
+class Losses(NamedTuple):
+    """Losses, and heights over a running minimum."""
+
+    lowest: Any
+    previous: Any
+    largest: Any
+    highest: Any  # over the running minimum
+    top: Any  # height of the spike at hand
+    trough: Any  # the lowest since the last peak
+    crest: Any  # the highest since
+
+
+class Counts(NamedTuple):
+    """Steps and counts of what the loss does."""
+
+    last_rise: Any
+    highest_step: Any
+    in_spike: Any
+    num_spikes: Any
+    start: Any  # of the spike at hand
+    top_step: Any
+    is_up: Any  # on the way from a trough to a peak
+    num_peaks: Any
+    crest_step: Any
+
+
+class Found(eqx.Module):
+    """What is known so far, of the parts that are wanted.
+
+    In few arrays, since XLA compiles a kernel for each array that a loop carries, and for each use of it;
+    without a ledger, as in lanes, whose numbers are arrays already, as they are.
     """
 
-    accuracy: Int[Array, "*lanes 2"] | None = None  # first perfect, last imperfect
-    # Running minimum; one step ago; largest; highest over the minimum; height of the spike at hand; the last
-    # trough, and the highest loss since.
-    losses: Float[Array, "*lanes 7"] | None = None
-    # Last rise; step of the highest; whether in a spike; how many; its start, its top; whether on the way up from a
-    # trough; peaks; step of the highest loss since the trough.
-    counts: Int[Array, "*lanes 9"] | None = None
+    accuracy: Any = None  # Accuracy, Losses and Counts, or arrays of their parts
+    losses: Any = None
+    counts: Any = None
     margins: Float[Array, "*lanes N"] | None = None  # one step ago
     # Times forgotten; first learnt; first, last forgotten; last re-learnt.
     tokens: Int[Array, "*lanes 5 N"] | None = None
-    # Steps at which a spike ended, a peak was confirmed or tokens changed sides. Whole numbers: the step; whether a
-    # spike ended, its start, its top; whether there was a peak, its step. Others: the heights of both; margins
-    # before and after.
+    # Steps at which a spike ended, a peak was confirmed or tokens changed sides. Whole numbers: the step;
+    # whether a spike ended, its start, its top; whether there was a peak, its step. Others: the heights of
+    # both; margins before and after.
     ledger: Ledger | None = None
 
     @property
     def last_rise(self) -> Any:
-        return self.counts[..., 0]  # pyright: ignore[reportOptionalSubscript]
+        return self.counts[0]
 
     @property
     def num_spikes(self) -> Any:
-        return self.counts[..., 3]  # pyright: ignore[reportOptionalSubscript]
+        return self.counts[3]
 
 
 class Watched(eqx.Module):
@@ -64,17 +94,17 @@ class Events(AbstractFold):
     """Finds events at every step, whatever is recorded. The loss is that of the problem's own law.
 
     A spike is an excursion of the loss above `spike_factor` times its running minimum, from where
-    it leaves to where it returns; its height is its peak over that minimum. A peak is the highest loss between
-    two troughs of a zig-zag: known once the loss has fallen from it by the factor, after it had risen from the
-    trough before by the factor; its height is its loss over that trough's. A token is learnt when its margin is
-    above zero for the first time, forgotten when it falls to zero or below, and re-learnt when it rises again.
+    it leaves to where it returns; its height is its peak over that minimum. A peak is the highest loss
+    between two troughs of a zig-zag: the loss has risen to it by the factor from the trough before, and
+    fallen from it by the factor; its height is its loss over that trough's. A token is learnt when its margin
+    is above zero for the first time, forgotten when it falls to zero or below, re-learnt when it rises again.
 
     Args:
-        spike_factor: How far above its running minimum the loss must be in a spike; also the factor of the zig-zag.
+        spike_factor: How far above its running minimum the loss must be in a spike; also that of the zig-zag.
         parts: What to look for: among "accuracy", "losses" and "tokens".
-        capacity: Steps at which something happened that the ledger holds until it is emptied, or in all where
-            nobody empties it (`dynamics.run`); 0 for no ledger. By default as many as fit into some 100 KB, and
-            64 at least.
+        capacity: How many steps at which something happened the ledger holds until it is emptied, or in all
+            where nobody empties it (`dynamics.run`); 0 for no ledger. By default some 8192 / (N + 1), and at
+            least 64.
     """
 
     spike_factor: Any = SPIKE_FACTOR
@@ -83,22 +113,32 @@ class Events(AbstractFold):
 
     reads_states = False
 
+    def _packed(self, parts: Any) -> Any:
+        return parts if self.capacity == 0 else jnp.stack(parts)
+
     def init(self, system: AbstractSystem, state: PyTree) -> Found:
         loss, _, margins = _numbers(system.look(state))
-        N, dtype, inf = len(margins), loss.dtype, jnp.inf
-        never = lambda *shape: jnp.full(shape, NEVER, int)
+        N, dtype = len(margins), loss.dtype
+        number, never, zero = (
+            lambda x: jnp.asarray(x, dtype),
+            jnp.full((), NEVER, int),
+            jnp.zeros((), int),
+        )
+        inf, one = number(jnp.inf), number(1.0)
         known: dict[str, Any] = {}
         if "accuracy" in self.parts:
-            known["accuracy"] = never(2)
+            known["accuracy"] = self._packed(Accuracy(never, never))
         if "losses" in self.parts:
-            known["losses"] = jnp.array([inf, inf, -inf, 1.0, 1.0, inf, -inf], dtype)
-            known["counts"] = never(9).at[jnp.array([2, 3, 6, 7])].set(0)
+            known["losses"] = self._packed(Losses(inf, inf, -inf, one, one, inf, -inf))
+            known["counts"] = self._packed(
+                Counts(never, never, zero, zero, never, never, zero, zero, never)
+            )
         if "tokens" in self.parts:
             known["margins"] = jnp.full(N, jnp.nan, dtype)
-            known["tokens"] = never(5, N).at[0].set(0)
+            known["tokens"] = jnp.full((5, N), NEVER, int).at[0].set(0)
         if self.capacity != 0:
             capacity = self.capacity or max(2 * BURST, _NUMBERS // (N + 1))
-            row = (never(6), jnp.zeros(2 + 2 * N, dtype))
+            row = (jnp.zeros(6, int), jnp.zeros(2 + 2 * N, dtype))
             known["ledger"] = empty_ledger(capacity, row, _read)
         return Found(**known)
 
@@ -106,61 +146,20 @@ class Events(AbstractFold):
         loss, error, margin = _numbers(moment.look)
         known: dict[str, Any] = {}
         if folded.accuracy is not None:
+            first, last_wrong = folded.accuracy
             perfect = error == 0
-            first = perfect & (folded.accuracy[0] == NEVER)
-            known["accuracy"] = jnp.where(jnp.stack([first, ~perfect]), index, folded.accuracy)
+            first = jnp.where(perfect & (first == NEVER), index, first)
+            known["accuracy"] = self._packed(Accuracy(first, jnp.where(perfect, last_wrong, index)))
         if folded.losses is not None:
-            known |= self._losses(folded, index, loss)
+            now = _losses(
+                Losses(*folded.losses), Counts(*folded.counts), index, loss, self.spike_factor
+            )
+            known |= {"losses": self._packed(now[0]), "counts": self._packed(now[1])}
         if folded.tokens is not None:
             known |= _tokens(folded, index, margin)
         if folded.ledger is not None:
             known["ledger"] = _noted(folded, index, known, margin)
         return Found(**known)
-
-    def _losses(self, folded: Found, t: Array, loss: Array) -> dict[str, Any]:
-        assert folded.losses is not None
-        assert folded.counts is not None
-        lowest, previous, largest, highest, top, trough, crest = folded.losses
-        in_spike, is_up = folded.counts[2] > 0, folded.counts[6] > 0
-        factor = self.spike_factor
-
-        above, height = loss > factor * lowest, loss / lowest
-        starts = above & ~in_spike
-        taller = starts | (above & (height > top))
-        is_highest = above & (height > highest)
-
-        deeper, turns_up = ~is_up & (loss < trough), ~is_up & (loss > factor * trough)
-        higher, turns_down = is_up & (loss > crest), is_up & (factor * loss < crest)
-        goes_up = (is_up | turns_up) & ~turns_down
-        no = jnp.zeros((), bool)
-        here = [loss > previous, is_highest, no, no, starts, taller, no, no, higher | turns_up]
-        steps = jnp.where(jnp.stack(here), t, folded.counts)
-        zero = jnp.zeros((), steps.dtype)
-        added = [
-            zero,
-            zero,
-            above - folded.counts[2],
-            starts,
-            zero,
-            zero,
-            goes_up - folded.counts[6],
-            turns_down,
-            zero,
-        ]
-        return {
-            "losses": jnp.stack(
-                [
-                    jnp.minimum(lowest, loss),
-                    loss,
-                    jnp.where(loss > largest, loss, largest),
-                    jnp.where(height > highest, height, highest),
-                    jnp.where(taller, height, top),
-                    jnp.where(deeper | turns_down, loss, trough),
-                    jnp.where(higher | turns_up, loss, crest),
-                ]
-            ),
-            "counts": steps + jnp.stack([jnp.asarray(each, steps.dtype) for each in added]),
-        }
 
     def for_lanes(self) -> "Events":
         return Events(self.spike_factor, self.parts, capacity=0)
@@ -170,13 +169,11 @@ class Events(AbstractFold):
         return self.parts == PARTS
 
     def watch(self, folded: Found, index: Array) -> Watched:
-        assert folded.accuracy is not None
-        assert folded.losses is not None
-        assert folded.counts is not None
+        previous, counts = Losses(*folded.losses).previous, Counts(*folded.counts)
         # Before anything was seen, within a spike, or on the way up, every step counts.
-        previous = folded.losses[1]
-        quiet = jnp.isfinite(previous) & (folded.counts[2] == 0) & (folded.counts[6] == 0)
-        return Watched(quiet, previous, folded.margins, folded.accuracy[1] < index - 1)
+        quiet = jnp.isfinite(previous) & (counts.in_spike == 0) & (counts.is_up == 0)
+        perfect = Accuracy(*folded.accuracy).last_imperfect < index - 1
+        return Watched(quiet, previous, jnp.asarray(folded.margins), perfect)
 
     def see(self, watched: Watched, moment: Moment) -> Watched:
         loss, error, margin = _numbers(moment.look)
@@ -188,15 +185,21 @@ class Events(AbstractFold):
         return watched.quiet
 
     def skip(self, folded: Found, watched: Watched, index: Array) -> Found:
-        assert folded.accuracy is not None
-        assert folded.losses is not None
-        loss, (lowest, _, *others, trough, crest) = watched.loss, folded.losses
-        lower = [jnp.minimum(lowest, loss), loss, *others, jnp.minimum(trough, loss), crest]
-        last = jnp.where(watched.perfect, folded.accuracy[1], index)
+        loss, before, accuracy = watched.loss, Losses(*folded.losses), Accuracy(*folded.accuracy)
+        losses = before._replace(
+            lowest=jnp.minimum(before.lowest, loss),
+            previous=loss,
+            trough=jnp.minimum(before.trough, loss),
+        )
+        last = jnp.where(watched.perfect, accuracy.last_imperfect, index)
         return eqx.tree_at(
-            lambda f: (f.accuracy, f.losses, f.margins),
+            lambda found: (found.accuracy, found.losses, found.margins),
             folded,
-            (jnp.stack([folded.accuracy[0], last]), jnp.stack(lower), watched.margins),
+            (
+                self._packed(accuracy._replace(last_imperfect=last)),
+                self._packed(losses),
+                watched.margins,
+            ),
         )
 
     def describe(self, folded: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
@@ -212,21 +215,21 @@ class Events(AbstractFold):
         """As `describe`, of one run or of a run in each row; without spikes and changes one by one."""
         found: dict[str, tuple[tuple[str, ...], Any]] = {}
         if folded.accuracy is not None:
-            first, last_wrong = np.moveaxis(np.asarray(folded.accuracy), -1, 0)
+            first, last_wrong = Accuracy(*map(np.asarray, folded.accuracy))
             stays = last_wrong + 1
             found["first_perfect"] = ((), _steps(first))
             found["perfect_from"] = ((), np.where(stays <= last, stays, np.nan))
         if folded.losses is not None:
-            numbers = np.moveaxis(np.asarray(folded.losses), -1, 0)
-            counts = np.moveaxis(np.asarray(folded.counts), -1, 0)
+            losses = Losses(*map(np.asarray, folded.losses))
+            counts = Counts(*map(np.asarray, folded.counts))
             found |= {
-                "last_rise": ((), _steps(counts[0])),
-                "num_spikes": ((), counts[3]),
-                "highest_spike": ((), np.where(counts[3] > 0, numbers[3], np.nan)),
-                "highest_spike_step": ((), _steps(counts[1])),
-                "num_peaks": ((), counts[7]),
-                "max_loss": ((), numbers[2]),
-                "highest_rise": ((), numbers[3]),
+                "last_rise": ((), _steps(counts.last_rise)),
+                "num_spikes": ((), counts.num_spikes),
+                "highest_spike": ((), np.where(counts.num_spikes > 0, losses.highest, np.nan)),
+                "highest_spike_step": ((), _steps(counts.highest_step)),
+                "num_peaks": ((), counts.num_peaks),
+                "max_loss": ((), losses.largest),
+                "highest_rise": ((), losses.highest),
             }
         if folded.tokens is not None and np.shape(folded.tokens)[-1]:
             names = ("first_learnt", "first_forgotten", "last_forgotten", "last_relearnt")
@@ -246,6 +249,41 @@ def _steps(value: Any) -> np.ndarray:
     return np.where(np.asarray(value) == NEVER, np.nan, value).astype(float)
 
 
+def _losses(
+    before: Losses, counts: Counts, t: Array, loss: Array, factor: Any
+) -> tuple[Losses, Counts]:
+    """Spikes above the running minimum, and the zig-zag of troughs and peaks."""
+    in_spike, is_up = counts.in_spike > 0, counts.is_up > 0
+    flag = lambda value: value.astype(counts.in_spike.dtype)
+
+    above, height = loss > factor * before.lowest, loss / before.lowest
+    starts = above & ~in_spike
+    taller = starts | (above & (height > before.top))
+
+    deeper, turns_up = ~is_up & (loss < before.trough), ~is_up & (loss > factor * before.trough)
+    higher, turns_down = is_up & (loss > before.crest), is_up & (factor * loss < before.crest)
+    losses = Losses(
+        lowest=jnp.minimum(before.lowest, loss),
+        previous=loss,
+        largest=jnp.where(loss > before.largest, loss, before.largest),
+        highest=jnp.where(height > before.highest, height, before.highest),
+        top=jnp.where(taller, height, before.top),
+        trough=jnp.where(deeper | turns_down, loss, before.trough),
+        crest=jnp.where(higher | turns_up, loss, before.crest),
+    )
+    return losses, Counts(
+        last_rise=jnp.where(loss > before.previous, t, counts.last_rise),
+        highest_step=jnp.where(above & (height > before.highest), t, counts.highest_step),
+        in_spike=flag(above),
+        num_spikes=counts.num_spikes + starts,
+        start=jnp.where(starts, t, counts.start),
+        top_step=jnp.where(taller, t, counts.top_step),
+        is_up=flag((is_up | turns_up) & ~turns_down),
+        num_peaks=counts.num_peaks + turns_down,
+        crest_step=jnp.where(higher | turns_up, t, counts.crest_step),
+    )
+
+
 def _tokens(folded: Found, t: Array, margin: Array) -> dict[str, Any]:
     assert folded.tokens is not None
     assert folded.margins is not None
@@ -260,14 +298,14 @@ def _tokens(folded: Found, t: Array, margin: Array) -> dict[str, Any]:
 def _noted(folded: Found, t: Array, now: dict[str, Any], margin: Array) -> Ledger:
     """The ledger with whatever has happened at a step."""
     assert folded.ledger is not None
-    zero, none = jnp.zeros((), t.dtype), jnp.zeros(2, margin.dtype)
-    whole, heights, comes = [t, zero, zero, zero, zero, zero], none, jnp.zeros((), bool)
+    zero, comes = jnp.zeros((), t.dtype), jnp.zeros((), bool)
+    whole, heights = [t, zero, zero, zero, zero, zero], jnp.zeros(2, margin.dtype)
     if folded.losses is not None:
-        assert folded.counts is not None
-        _, _, in_spike, _, start, top, is_up, _, crest_step = folded.counts
-        ends, turns = in_spike > now["counts"][2], is_up > now["counts"][6]
-        whole = [t, ends.astype(t.dtype), start, top, turns.astype(t.dtype), crest_step]
-        heights = jnp.stack([folded.losses[4], folded.losses[6] / folded.losses[5]])
+        losses, was, counts = Losses(*folded.losses), Counts(*folded.counts), Counts(*now["counts"])
+        ends, turns = was.in_spike > counts.in_spike, was.is_up > counts.is_up
+        flag = lambda value: value.astype(t.dtype)
+        whole = [t, flag(ends), was.start, was.top_step, flag(turns), was.crest_step]
+        heights = jnp.stack([losses.top, losses.crest / losses.trough])
         comes = ends | turns
     before = jnp.full_like(margin, jnp.nan)
     if folded.margins is not None:
@@ -308,9 +346,10 @@ def _entries(folded: Found) -> dict[str, tuple[tuple[str, ...], Any]]:
     """What the ledger holds, by name, and the spike that has not ended."""
     assert folded.ledger is not None
     found = folded.ledger.entries()
-    if folded.counts is not None and folded.counts[2]:
+    if folded.losses is not None and Counts(*folded.counts).in_spike:
+        counts, losses = Counts(*folded.counts), Losses(*folded.losses)
         last = {
-            "start": folded.counts[4], "step": folded.counts[5], "end": np.nan, "height": folded.losses[4]
+            "start": counts.start, "step": counts.top_step, "end": np.nan, "height": losses.top
         }  # fmt: skip
         found |= {
             f"spike_{name}": np.append(found[f"spike_{name}"], value)

@@ -70,9 +70,9 @@ class Drained:
         return self._count >= MOST_ENTRIES
 
     def take(self, tree: Any) -> Any:
-        """Take out what the ledgers of a pytree hold, and return it with empty ones."""
+        """Take out what the ledgers of a pytree hold, if one is half full; return it with empty ones."""
         ledgers = ledgers_of(tree)
-        if not any(int(ledger.count) for ledger in ledgers):
+        if not any(2 * int(ledger.count) > ledger.capacity for ledger in ledgers):
             return tree
         empty = with_ledgers(tree, Ledger.emptied)
         if not self.is_full:

@@ -26,17 +26,17 @@ def events(
     """What happened in a run, as a table: one row per event, in the order of steps.
 
     What happens is "learnt", "forgotten" and "re-learnt" of a token; "spike" and "peak" of the loss, at the
-    highest point; "perfect", the first step without error, and "perfect for good", from which on there is none.
+    highest point; "perfect", the first step without error, and "perfect for good", from where there is none.
 
     Args:
-        run: What `simulate` returned, also from a file, or the `partial` of an interrupted run. Of any other
-            dataset with a `loss` by step or time, such as the log of a training, events are found among the records.
+        run: What `simulate` returned, also from a file, or the `partial` of an interrupted run. In any other
+            dataset with a `loss` by step or time, such as the log of a training, the records are searched.
         margins: Where those records have the margins, if they have them.
         spike_factor: As for `simulate`, for events that are found among the records.
 
     Returns:
-        A dataset with the dimension `event`: `step` (or `time`), `what`, `token`, `margin_before`, `margin_after`,
-        `height`. `.to_dataframe()` makes a data frame of it, for `.to_csv` say.
+        A dataset with the dimension `event`: `step` (or `time`), `what`, `token`, `margin_before`,
+        `margin_after`, `height`. `.to_dataframe()` makes a data frame of it, for `.to_csv` say.
     """
     along = "step" if "step" in run.dims else "time"
     if along not in run.dims:
@@ -97,12 +97,13 @@ def _of_records(run: xr.Dataset, along: str, margins: str, spike_factor: float) 
     """The events among the records of a run."""
     if "loss" not in run or run["loss"].dims != (along,):
         raise InputError(
-            f"`run` must have been simulated with events, or have a `loss` by {along} alone, got "
-            f"{dict(run['loss'].sizes) if 'loss' in run else 'none'}. Select one run with `.isel`, or record the loss."
+            f"`run` must have events, or a `loss` by {along} alone, got "
+            f"{dict(run['loss'].sizes) if 'loss' in run else 'none'}. Select one run with `.isel`, or record "
+            "the loss."
         )
     ended = np.isfinite(run["loss"].values)
     error = run["error"] if "error" in run else 1 - run["accuracy"] if "accuracy" in run else None
-    known = run[margins] if margins in run else None
+    known = run.get(margins)
     look = [None if each is None else each.values[ended] for each in (run["loss"], error, known)]
     if not ended.any():
         raise InputError("`run` must have a finite `loss`, got none. Go on with it first.")

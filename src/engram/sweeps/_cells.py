@@ -170,7 +170,7 @@ class Runner:
                 self._call("walk", self._walk, batch, at * BURST, length) for batch in batches
             ]
             at += length
-            hit = hits([batch.folded[0].accuracy[:, 0] for batch in batches])
+            hit = hits([batch.folded[0].accuracy[0] for batch in batches])
             first[open_cells] = np.where(hit == NEVER, np.nan, hit)
             undecided = hit == NEVER
             if undecided.sum() <= 0.75 * len(open_cells):

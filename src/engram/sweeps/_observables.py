@@ -28,7 +28,14 @@ class About(NamedTuple):
     variable: str = ""
 
 
-_LOSS, _TOKEN = {"part": "losses"}, {"part": "tokens", "axes": ("token",)}
+def _of_losses(meaning: str, symbol: str = "", variable: str = "") -> About:
+    return About(meaning, symbol, part="losses", variable=variable)
+
+
+def _of_tokens(meaning: str, symbol: str = "") -> About:
+    return About(meaning, symbol, ("token",), part="tokens")
+
+
 OBSERVABLES = {
     "first_perfect": About("first step without error; NaN if not reached", "t", part="accuracy"),
     "perfect_from": About("step from which there is no error any more; NaN if none", "t", part="accuracy"),
@@ -37,13 +44,15 @@ OBSERVABLES = {
     "final_margins": About("margins after the last step", "m_T(x)", ("token",)),
     "likeliest_margin": About("margin of the most frequent token after the last step", "m_T"),
     "likeliest_forgotten": About("1 if the most frequent token is not recalled after the last step, else 0"),
-    "max_loss": About("largest loss of the run", "max L", **_LOSS),
-    "spike_height": About("largest loss over the running minimum before it; 1 if it never rose", variable="highest_rise", **_LOSS),
-    "num_spikes": About("excursions of the loss above 1.1 times its running minimum", **_LOSS),
-    "num_peaks": About("maxima of the loss between a rise and a fall by 1.1", **_LOSS),
-    "last_rise": About("last step at which the loss rose; NaN if it never did", "t", **_LOSS),
-    "first_learnt": About("first step at which each token's margin was above zero; NaN if never", "t", **_TOKEN),
-    "num_forgotten": About("how often each token was forgotten", **_TOKEN),
+    "max_loss": _of_losses("largest loss of the run", "max L"),
+    "spike_height": _of_losses(
+        "largest loss over the running minimum before it; 1 if it never rose", variable="highest_rise"
+    ),
+    "num_spikes": _of_losses("excursions of the loss above 1.1 times its running minimum"),
+    "num_peaks": _of_losses("maxima of the loss between a rise and a fall by 1.1"),
+    "last_rise": _of_losses("last step at which the loss rose; NaN if it never did", "t"),
+    "first_learnt": _of_tokens("first step at which each token's margin was above zero; NaN if never", "t"),
+    "num_forgotten": _of_tokens("how often each token was forgotten"),
     "convergence": About("how the run ends, by its last steps", ""),
     "period": About("period of the cycle it ends in, 1 at a fixed point; NaN if none", "k"),
     "tail_loss": About("the loss at the last steps", "L(W_t)", ("tail",)),
