@@ -92,7 +92,7 @@ _MODULES = (
     "transformer",
 )
 
-__all__ = ["__version__", *_HOMES, *_MODULES]
+__all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

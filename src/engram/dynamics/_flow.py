@@ -86,7 +86,7 @@ class GradientFlow(AbstractFlow):
         return jax.lax.cond(stuck, implicit, lambda: first)
 
     def attempts(self) -> list[AbstractFlow]:
-        """The two solvers of "auto" by themselves, so that the second compiles only if the first gets stuck."""
+        """The solvers of "auto" by themselves, so that the second compiles only if the first gets stuck."""
         if self.solver != "auto":
             return [self]
         options: Any = {"times": self.times, "rtol": self.rtol, "atol": self.atol}

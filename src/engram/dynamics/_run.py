@@ -208,7 +208,9 @@ def advance(
             carry, quiet = soar(carry, fold)
             # A loop of one round or none: unlike `cond`, it changes a ledger where it is.
             _, ahead = jax.lax.while_loop(
-                lambda c: c[0], lambda c: (jnp.zeros((), bool), walk(c[1])), (~quiet, carry)
+                lambda c: c[0],
+                lambda c: (jnp.zeros((), bool), walk(c[1])),
+                (~jnp.asarray(quiet), carry),
             )
         sound = is_finite(ahead)
         return chosen(sound, ahead, carry), sound
@@ -257,7 +259,6 @@ def segment(
     waits: Any = False,
 ) -> tuple[Carry, Any, Array]:
     """Go on through the steps `at`, recording at each; records that were not reached are NaN."""
-
     options: Any = {"fold": fold, "stop": stop, "key": key, "bursts": bursts, "waits": waits}
 
     def to(carry: Carry, until: Array):

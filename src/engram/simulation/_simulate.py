@@ -209,7 +209,6 @@ def _read_events(events: Any, spike_factor: float) -> AbstractFold | None:
                 f"`events` must be True, False, a fold, a name among {', '.join(entries('event'))}, or a "
                 f"list of those, got {each!r}."
             )
-        folds.append(fold)
     return folds[0] if len(folds) == 1 else Folds(tuple(folds))
 
 
