@@ -18,6 +18,8 @@ def losses_at_spikes(
 
     A long run is not recorded at every step: then it is run again, to be recorded there too.
     """
+    if "token_losses" not in found:
+        return clock, np.zeros((len(clock), 0))
     if "step" in found:
         needed = np.concatenate([found["spike_start"] - 1, found["spike_step"]])
         if not np.isin(needed, found["step"]).all():
@@ -47,6 +49,8 @@ def _tie(found: Values, clock: np.ndarray, when: float) -> str:
     """A tie goes to the lowest class, and so counts as recalled for tokens of that class."""
     at = int(np.searchsorted(clock, when))
     if at == len(clock) or clock[at] != when:
+        return ""
+    if "margins" not in found:
         return ""
     margins = found["margins"][at][found["probs"] > 0]
     return " (some by a tie)" if (margins <= 0).any() else ""
@@ -81,7 +85,7 @@ def spike_causes(clock: np.ndarray, losses: np.ndarray, begin: float, peak: floa
 
 
 def _forgotten(found: Values, step: Step) -> list[Any]:
-    counts = found["num_forgotten"]
+    counts = found.get("num_forgotten", np.zeros(0))
     grouped: dict[tuple[str, str, float], list[int]] = {}
 
     def put(kind: str, words: str, when: float | None, token: int) -> None:
