@@ -80,7 +80,7 @@ def test_compute_answers_with_the_librarys_numbers(web):
     assert np.array_equal(arrays["runs.0.loss"], run.loss.values)
     assert header["runs"][0]["num_spikes"] == int(run.num_spikes)
     lines = web.post("/api/python", json=ASKED).text
-    assert "engram.GradientDescent(10.0, 34)" in lines
+    assert '{"kind": \'gd\', "learning_rate": 10.0, "steps": 34}' in lines
 
 
 @pytest.mark.parametrize(

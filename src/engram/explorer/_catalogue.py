@@ -82,7 +82,12 @@ def catalogue() -> dict[str, Any]:
 
 def _about(kind: str, entry: Entry) -> dict[str, Any]:
     hidden = hidden_fields(kind, entry.name)
-    fields = {name: field for name, field in entry.fields.items() if name not in hidden}
+    # A field with an empty argument is no concern of what is made.
+    fields = {
+        name: field
+        for name, field in entry.fields.items()
+        if name not in hidden and field.argument != ""
+    }
     for part, name in entry.parts.items():
         fields = (entries(part)[name].fields if name else {}) | fields
     needed = {group[0] for group in entry.needs}

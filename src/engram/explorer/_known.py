@@ -13,7 +13,6 @@ from engram.explorer._objects import RECORD, check_state, short
 from engram.explorer._state import State
 from engram.memory import MemorySystem
 from engram.observables import make_record
-from engram.problem import Problem
 
 
 class Known(NamedTuple):
@@ -36,15 +35,16 @@ def known_of(state: State, what: Any, dynamics: Any, start: Any) -> Known:
     if state.is_plain and not extra:
         return Known(RECORD, {})
     asked = extra if state.is_plain else (*RECORD, *extra)
-    faults = _faults(what, dynamics, start, asked)
+    system = MemorySystem(what) if state.is_plain else what
+    faults = _faults(system, dynamics, start, asked)
     asked = (*RECORD, *extra) if state.is_plain else asked
     known = tuple(item for item in asked if _name(item) not in faults)
     return Known(tuple({_name(item): item for item in known}.values()), faults)
 
 
-def can_tell(name: str, what: Any, dynamics: Any, start: Any) -> bool:
+def can_tell(name: str, system: Any, dynamics: Any, start: Any) -> bool:
     """Whether an observable can be recorded."""
-    return not _faults(what, dynamics, start, (name,))
+    return not _faults(system, dynamics, start, (name,))
 
 
 def _name(item: Any) -> str:
@@ -52,9 +52,8 @@ def _name(item: Any) -> str:
 
 
 @in_double
-def _faults(what: Any, dynamics: Any, start: Any, asked: Iterable[Any]) -> dict[str, str]:
+def _faults(system: Any, dynamics: Any, start: Any, asked: Iterable[Any]) -> dict[str, str]:
     """Why something cannot be recorded, by its name: it is traced once, and nothing is computed."""
-    system = MemorySystem(what) if isinstance(what, Problem) else what
     state = jax.tree.map(jnp.asarray, system.start() if start is None else start)
     check_state(state)
     faults = {}

@@ -34,8 +34,12 @@ def _loads(state: S.State) -> list[str]:
     lines = []
     for origin in filter(None, origins):
         path = known.get(origin, {}).get("path")
-        by_name = f"import {origin}" if origin != "__main__" else "# (run first what registers your own names)"  # fmt: skip
-        lines.append(f"engram.registry.load_plugin({path!r})" if path else by_name)
+        told = (
+            "# run first what registers your own names"
+            if origin == "__main__"
+            else f"import {origin}"
+        )
+        lines.append(f"engram.registry.load_plugin({path!r})" if path else told)
     return [*lines, ""] if lines else []
 
 

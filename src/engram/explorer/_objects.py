@@ -99,12 +99,14 @@ def make_start(state: S.State, problem: Problem, system: Any) -> Made:
     if state.is_plain and has_plane(problem):
         text = f"engram.planes.memory_plane(problem).weights({part.a!r}, {part.b!r})"
         return Made(np.asarray(memory_plane(problem).weights(part.a, part.b)), text)
+    if part.scale == 0 and state.is_plain:
+        return Made(problem.zero_weights, "problem.zero_weights")
     if part.scale == 0:
         return Made(None, "None")
-    drawn = f"draw_start({part.scale!r}, {part.seed})"
     made = 'engram.registry.make("system", system, problem=problem, law=problem.law)'
     where = "problem" if state.is_plain else made
-    return Made(system.draw_start(part.scale, part.seed), f"{where}.{drawn}")
+    drawn = system.draw_start(part.scale, part.seed)
+    return Made(drawn, f"{where}.draw_start({part.scale!r}, {part.seed})")
 
 
 def check_state(state: Any) -> None:

@@ -165,8 +165,8 @@ def _thresholds(run: Run, dynamics: Any, steps: int, what: Any, start: Any) -> l
     """
     if not isinstance(dynamics, AbstractStepwise):
         return []
-    state = start if start is not None else what.zero_weights if isinstance(what, Problem) else what.start()  # fmt: skip
-    if dynamics.preconditioner(dynamics.init(what, state)) is not None:
+    inner = dynamics.init(what, what.start() if start is None else start)
+    if dynamics.preconditioner(inner) is not None:
         return []
     changes = [0, *(change.step for change in run.changes if change.step < steps)]
     found = [[float(step), float(dynamics.threshold(np.asarray(step)))] for step in changes]

@@ -156,7 +156,11 @@ _WRITTEN = ("paper", "table", "own")
 def _read_family(given: dict[str, Any]) -> Family:
     given = {_OLD.get(name, name): value for name, value in given.items()}
     family = {"family": given.pop("kind")} if "kind" in given else {}
-    return Family(table=_read("problem", family | given))
+    table = _read("problem", family | given)
+    # What a function calls otherwise, a key for a seed, has no default there.
+    fields = fields_of("problem", table).items()
+    usual = {name: field.default for name, field in fields if field.argument}
+    return Family(table=table | {name: usual[name] for name in usual if name not in table})
 
 
 def _which_problem(given: Any) -> str:
