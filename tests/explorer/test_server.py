@@ -45,7 +45,14 @@ def test_it_listens_on_loopback_only(explorer):
 
 
 def test_pages_carry_the_headers(web):
-    for path in ("/", "/static/main.js", "/static/explorer.css", "/api/status", "/api/presets"):
+    for path in (
+        "/",
+        "/static/main.js",
+        "/static/explorer.css",
+        "/api/status",
+        "/api/presets",
+        "/api/catalogue",
+    ):
         answer = web.get(path)
         assert answer.status_code == 200
         policy = answer.headers["content-security-policy"]
@@ -213,9 +220,16 @@ junk = st.recursive(
 @st.composite
 def spoilt(draw):
     """A good request in which one entry, anywhere, is something else."""
-    request = json.loads(
-        json.dumps(ASKED | {"state": STATE | {"start": {"a": 0, "b": 0}, "view": {"half": 5}}})
-    )
+    more = {"start": {"a": 0, "b": 0}, "view": {"half": 5}}
+    tables = {
+        "problem": {"family": "two", "correlation": 0.95, "p1": 0.75},
+        "system": {"kind": "memory", "layer_norm": False},
+        "runs": [{"kind": "adam", "learning_rate": 1.0, "b1": 0.5, "sampling": "everything"}],
+        "record": [{"kind": "grad_norm"}],
+        "events": [],
+    }
+    state = STATE | draw(st.sampled_from([more, tables]))
+    request = json.loads(json.dumps(ASKED | {"state": state}))
     at = request
     while True:
         keys = list(at) if isinstance(at, dict) else list(range(len(at)))

@@ -89,7 +89,7 @@ def _about(kind: str, entry: Entry) -> dict[str, Any]:
         if name not in hidden and field.argument != ""
     }
     for part, name in entry.parts.items():
-        fields = (entries(part)[name].fields if name else {}) | fields
+        fields = {**(entries(part)[name].fields if name else {}), **fields}
     needed = {group[0] for group in entry.needs}
     if kind == "dynamics" and is_timed(entry.name) and "learning_rate" not in fields:
         time = Field("Flow time of one step.", bounds=RATES, type=float)

@@ -50,7 +50,7 @@ def _form(kind: str, table: Mapping[str, Any]) -> tuple[Any, ...]:
     free = {name for name in fields if not fields[name].is_static}
     size = lambda value: (len(value), *size(value[0])) if isinstance(value, list) and value else ()
     return tuple(
-        (name, size(value) if name in free or isinstance(value, list) else value)
+        (name, size(value) if name in free or isinstance(value, list) else repr(value))
         for name, value in sorted(table.items())
     )
 

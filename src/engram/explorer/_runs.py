@@ -38,10 +38,12 @@ def runs_part(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Each run of a state: words and small numbers, and arrays whose names begin with its number."""
     about, arrays = [], {}
+    what = make_system(state, problem)
+    start = make_start(state, problem, what).value
     for number, (run, program) in enumerate(zip(state.runs, programs_of(state), strict=True)):
         ticket.check()
         is_cold = not is_known([program])
-        words, series = run_series(state, problem, run, ticket, is_cold)
+        words, series = run_series(state, problem, what, start, run, ticket, is_cold)
         note(program)
         about.append(words)
         arrays |= {f"{number}.{name}": values for name, values in series.items()}
@@ -49,11 +51,16 @@ def runs_part(
 
 
 def run_series(
-    state: State, problem: Problem, run: Run, ticket: Ticket, is_cold: bool
+    state: State,
+    problem: Problem,
+    what: Any,
+    start: Any,
+    run: Run,
+    ticket: Ticket,
+    is_cold: bool,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """One run, as `engram.simulate` computes it. What it takes to compile is not counted."""
-    what = make_system(state, problem)
-    dynamics, start = make_dynamics(run, state.steps).value, make_start(state, problem, what).value
+    dynamics = make_dynamics(run, state.steps).value
     _check_steps(dynamics, state.steps)
     known = known_of(state, what, dynamics, start)
 
@@ -192,8 +199,8 @@ class _Named(AbstractFold):
     def update(self, folded: Any, index: Any, moment: Any) -> Any:
         return self.fold.update(folded, index, moment)
 
-    def describe(self, *args: Any) -> dict[str, Any]:
-        found = self.fold.describe(*args)
+    def describe(self, folded: Any, last: int) -> dict[str, Any]:
+        found = self.fold.describe(folded, last)
         return {f"{self.name}: {name}": value for name, value in found.items()}
 
 

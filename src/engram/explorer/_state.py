@@ -1,6 +1,5 @@
 """What the page may ask for: every number bounded, every name known. The page's URL holds the same."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -13,6 +12,7 @@ from pydantic import (
     Field,
     Tag,
     ValidationError,
+    model_validator,
 )
 
 from engram._checks import InputError
@@ -24,7 +24,6 @@ from engram.explorer._catalogue import (
     SEEDS,
     beyond,
     hidden_fields,
-    is_timed,
     names_for,
 )
 from engram.registry import entries, fields_of, names_of
@@ -112,11 +111,29 @@ def _check_plain(given: Any, told: _Told, depth: int = 0) -> None:
     told.check()
 
 
+_OLD = {"tokens": "num_tokens", "classes": "num_classes"}  # as links from before have them
+
+
+def _read_family(given: dict[str, Any]) -> dict[str, Any]:
+    given = {_OLD.get(name, name): value for name, value in given.items()}
+    kind = given.pop("kind", "two")
+    table = _read("problem", {"family": kind} | given)
+    # What a function calls otherwise, a key for a seed, has no default there.
+    fields = fields_of("problem", table).items()
+    usual = {name: field.default for name, field in fields if field.argument}
+    return usual | table
+
+
 class Family(Part):
     """A problem of a registered family."""
 
     kind: Literal["family"] = "family"
-    table: dict[str, Any]
+    table: Annotated[dict[str, Any], AfterValidator(_read_family)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_table(cls, given: Any) -> Any:
+        return {"table": given}
 
 
 class Paper(Part):
@@ -149,18 +166,7 @@ class Own(Part):
     name: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
 
 
-_OLD = {"tokens": "num_tokens", "classes": "num_classes"}  # as links from before have them
 _WRITTEN = ("paper", "table", "own")
-
-
-def _read_family(given: dict[str, Any]) -> Family:
-    given = {_OLD.get(name, name): value for name, value in given.items()}
-    family = {"family": given.pop("kind")} if "kind" in given else {}
-    table = _read("problem", family | given)
-    # What a function calls otherwise, a key for a seed, has no default there.
-    fields = fields_of("problem", table).items()
-    usual = {name: field.default for name, field in fields if field.argument}
-    return Family(table=table | {name: usual[name] for name in usual if name not in table})
 
 
 def _which_problem(given: Any) -> str:
@@ -172,7 +178,7 @@ Problem = Annotated[
     Annotated[Paper, Tag("paper")]
     | Annotated[Table, Tag("table")]
     | Annotated[Own, Tag("own")]
-    | Annotated[dict[str, Any], AfterValidator(_read_family), Tag("family")],
+    | Annotated[Family, Tag("family")],
     Discriminator(_which_problem),
 ]
 
@@ -184,25 +190,65 @@ class Change(Part):
     rate: Rate
 
 
-class _OfRun(Part):
-    """What a run has beside the table of its dynamics."""
+def _read_dynamics(given: dict[str, Any]) -> dict[str, Any]:
+    """A table without what the page fills in: steps, or times."""
+    fields = _fields_of(given)
+    usual = {"times": [0.0, 1.0]} if "times" in fields else {"steps": 1}
+    return _read("dynamics", given, {name: usual[name] for name in usual if name in fields})
 
+
+def _fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a table may have, as far as what it chooses is known."""
+    names = {name: given[name] for name in ("kind", *PARTS) if isinstance(given.get(name), str)}
+    return fields_of("dynamics", names) if names.get("kind") in names_of("dynamics") else {}
+
+
+class Run(Part):
+    """One dynamics: its table, without what the page fills in; its noise; other rates on the way.
+
+    Flows have no learning rate: with them it is the time that a step stands for.
+    """
+
+    table: Annotated[dict[str, Any], AfterValidator(_read_dynamics)]
+    step_time: float | None = None
     changes: Annotated[list[Change], Field(max_length=4)] = []
     seed: Seed = 0
 
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        table = {"kind": "gd"} | _from_before(given)
+        own = {name: table.pop(name) for name in ("changes", "seed") if name in table}
+        fields = _fields_of(table)
+        if "times" in fields and "learning_rate" not in fields:
+            own["step_time"] = _check_rate(table.pop("learning_rate", None))
+        if "seed" in fields:
+            table["seed"] = own.get("seed", 0)
+        return {**own, "table": table}
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """One dynamics: its table, without what the page fills in; its noise; other rates on the way."""
-
-    table: dict[str, Any]
-    rate: float | None
-    seed: int
-    changes: list[Change]
+    @model_validator(mode="after")
+    def _changes_make_sense(self) -> "Run":
+        field = _fields_of(self.table).get("learning_rate")
+        if self.changes and (field is None or list[float] not in field.forms or self.rate is None):
+            raise _Refused(
+                [f".changes: the learning rate of {self.kind} cannot change on the way."]
+            )
+        steps = [change.step for change in self.changes]
+        if steps != sorted(set(steps)):
+            raise _Refused([f".changes: must come at increasing steps, got {steps}."])
+        return self
 
     @property
     def kind(self) -> str:
         return self.table["kind"]
+
+    @property
+    def rate(self) -> float | None:
+        """The learning rate, if it is one number."""
+        rate = self.table.get("learning_rate", self.step_time)
+        return rate if isinstance(rate, float) else None
 
 
 def _from_before(given: dict[str, Any]) -> dict[str, Any]:
@@ -216,57 +262,11 @@ def _from_before(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name != "batch_size"}
 
 
-def _split_run(given: Any) -> Any:
-    """What belongs to the run, and what to the table of its dynamics."""
-    if not isinstance(given, dict):
-        return given
-    given = _from_before(given)
-    own = {name: given[name] for name in ("changes", "seed") if name in given}
-    rest = {name: value for name, value in given.items() if name not in own}
-    return {**own, "table": rest}
-
-
-class _Split(_OfRun):
-    table: dict[str, Any]
-
-
-def _read_run(split: _Split) -> Run:
-    given = {"kind": "gd"} | split.table
-    kind, rate = given["kind"], given.get("learning_rate")
-    parts = {part: given[part] for part in PARTS if isinstance(given.get(part), str)}
-    is_known = kind in names_of("dynamics")
-    fields = fields_of("dynamics", {"kind": kind} | parts) if is_known else {}
-    if is_known and is_timed(kind) and "learning_rate" not in fields:  # the flow time of a step
-        rate = _check_rate(given.pop("learning_rate", None))
-    if "seed" in fields:
-        given["seed"] = split.seed
-    usual = {"times": [0.0, 1.0]} if "times" in fields else {"steps": 1}
-    table = _read("dynamics", given, {name: usual[name] for name in usual if name in fields})
-    if split.changes:
-        _check_changes(split.changes, table, fields)
-    rate = table.get("learning_rate", rate)
-    return Run(table, rate if isinstance(rate, float) else None, split.seed, split.changes)
-
-
 def _check_rate(rate: Any) -> float:
     if type(rate) not in (int, float) or not RATES[0] <= rate <= RATES[1]:
         words = f"must be a number from {RATES[0]} to {RATES[1]:g}, got {rate!r}. Choose another."
         raise _Refused([f".learning_rate: {words}"])
     return float(rate)
-
-
-def _check_changes(changes: list[Change], table: dict[str, Any], fields: Any) -> None:
-    field = fields.get("learning_rate")
-    if field is None or list[float] not in field.forms or type(table["learning_rate"]) is not float:
-        raise _Refused(
-            [f".changes: the learning rate of {table['kind']} cannot change on the way."]
-        )
-    steps = [change.step for change in changes]
-    if steps != sorted(set(steps)):
-        raise _Refused([f".changes: must come at increasing steps, got {steps}."])
-
-
-Runs = Annotated[_Split, BeforeValidator(_split_run), AfterValidator(_read_run)]
 
 
 def _named(kind: str) -> Any:
@@ -307,7 +307,7 @@ class State(Part):
 
     problem: Problem
     system: Annotated[dict[str, Any], AfterValidator(_read_system)] = {"kind": "memory"}
-    runs: Annotated[list[Runs], Field(min_length=1, max_length=MOST_RUNS)]
+    runs: Annotated[list[Run], Field(min_length=1, max_length=MOST_RUNS)]
     steps: Annotated[int, Field(ge=1, le=MOST_STEPS)]
     start: Start = Start()
     view: View = View()
@@ -323,7 +323,9 @@ class State(Part):
 def chosen_by(state: State) -> list[tuple[str, str]]:
     """The kind and the name of everything that a state names and others may have registered."""
     found = [("system", state.system["kind"])]
-    found += [("problem", state.problem.table["family"])] if state.problem.kind == "family" else []
+    found += (
+        [("problem", state.problem.table["family"])] if isinstance(state.problem, Family) else []
+    )
     found += [("observable", item["kind"]) for item in state.record]
     found += [("event", item["kind"]) for item in state.events]
     for run in state.runs:
