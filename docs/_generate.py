@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from engram.registry import entries
+
 DOCS = Path(__file__).parent
 OUT = DOCS / "generated"
 TESTS = DOCS.parent / "tests"
@@ -31,6 +33,7 @@ MODULES = {
     "engram.figures": "The figures",
     "engram.special": "Numerical tools",
     "engram.system": "What moves",
+    "engram.registry": "Names, and names of your own",
 }
 LABEL = re.compile(r"\b((?:eq|thm|fig|app|proof|sub|ass):[A-Za-z0-9_-]+|\bpb\b)")
 
@@ -181,11 +184,72 @@ def write_benchmarks() -> None:
     (OUT / "growth-table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+# Kinds of names, in the order of a spec, with what a table of each looks like.
+KINDS = {
+    "problem": "Problems: `[problem]` with `family`",
+    "system": "Systems: `[system]` with `kind`",
+    "dynamics": "Dynamics: `[dynamics]` with `kind`",
+    "optimizer": 'Optimizers: `kind`, or `optimizer` of `kind = "descent"`',
+    "practical": "With an optimizer's name as `kind`, also",
+    "sampling": "Samplings: `sampling` beside an optimizer",
+    "schedule": "Schedules: `learning_rate = { schedule = ... }`",
+    "observable": "Observables: `record` of `[run]`",
+    "event": "Events: `events` of `[run]`",
+    "run": "The table `[run]`",
+    "transformer": "The table `[transformer]` of a training",
+}
+
+
+def names_page() -> str:
+    """Everything that has a name, with its fields, from the registry."""
+    lines = [
+        "# Names and fields",
+        "",
+        "What specs, options, files and the explorer know by name; made from the registry.",
+        "",
+    ]
+    for kind, title in KINDS.items():
+        lines += [f"## {title}", "", "| name | what | fields |", "| --- | --- | --- |"]
+        for name, entry in entries(kind).items():
+            fields = "; ".join(_field(*item) for item in entry.fields.items())
+            lines.append(f"| `{name}` | {entry.help.replace('|', '&#124;')} | {fields} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _field(name: str, field: Any) -> str:
+    low, high = field.bounds
+    parts = [f"`{name}`: {field.help.rstrip('.').replace('|', '&#124;')}"]
+    parts += (
+        [f"from {low}"]
+        if low is not None
+        else [f"above {field.above}"]
+        if field.above is not None
+        else []
+    )
+    parts += (
+        [f"to {high}"]
+        if high is not None
+        else [f"below {field.below}"]
+        if field.below is not None
+        else []
+    )
+    parts += (
+        ["required"]
+        if field.is_required
+        else [f"by default `{field.default}`"]
+        if field.default is not None
+        else []
+    )
+    return ", ".join(parts)
+
+
 def write_pages(*_: Any) -> None:
     OUT.mkdir(exist_ok=True)
     write_paper_map()
     write_reference()
     write_benchmarks()
+    (OUT / "names.md").write_text(names_page() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,12 @@ def _unseen_token() -> engram.Problem:
     return engram.Problem(base.inputs, base.outputs, [0.4, 0.0, 0.2, 0.2, 0.2], base.targets)
 
 
+def _rectangular() -> engram.Problem:
+    rng = np.random.default_rng(7)
+    inputs, outputs = rng.standard_normal((6, 5)), rng.standard_normal((4, 3))
+    return engram.Problem(inputs, outputs, rng.dirichlet(np.ones(6)), rng.integers(0, 4, 6))
+
+
 class _Problems(Mapping[str, engram.Problem]):
     """Problems by name, each made when it is first asked for, so that collecting tests makes none."""
 
@@ -48,9 +54,10 @@ PROBLEMS = _Problems(
         "not separable": lambda: engram.on_sphere(2, 9, 2, 3, targets="random"),
         "one token in one dimension": lambda: engram.gaussian(5, 1, 2, 1),
         "noisy targets": _noisy,
+        "k < d": _rectangular,
     }
 )
 
 
 def weights(problem: engram.Problem, scale: float = 1.0, seed: int = 0) -> np.ndarray:
-    return scale * np.random.default_rng(seed).standard_normal((problem.dim, problem.dim))
+    return scale * np.random.default_rng(seed).standard_normal(problem.zero_weights.shape)

@@ -5,12 +5,13 @@ import importlib.util
 import io
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 from engram._paper import LABELS
-from engram.observables import OBSERVABLES
+from engram.registry import KINDS, entries
 
 DOCS = Path(__file__).parents[1] / "docs"
 # A block of Python, and the block right after it, if any: what it prints.
@@ -24,12 +25,18 @@ BLOCKS = [
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path, monkeypatch):
-    """Examples may write files, and add observables of their own."""
+    """Examples may write files, and register names of their own."""
     monkeypatch.chdir(tmp_path)
-    known = dict(OBSERVABLES)
+    known, modules = {kind: dict(entries(kind)) for kind in KINDS}, set(sys.modules)
     yield
-    OBSERVABLES.clear()
-    OBSERVABLES.update(known)
+    for kind, before in known.items():
+        entries(kind).clear()
+        entries(kind).update(before)
+    for name in set(sys.modules) - modules:
+        if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(
+            sys.modules[name].__file__
+        ):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="module")

@@ -134,6 +134,7 @@ TABLE = {
         "simulate": (PAIR, DESCENT),
         "simulate_arrays": (PAIR, DESCENT),
         "compare": (PAIR, {"once": DESCENT, "again": DESCENT}),
+        "events": lambda: engram.events(engram.simulate(PAIR, DESCENT)),
         "log_spaced": (10, 3),
     },
     sweeps: {
@@ -162,8 +163,10 @@ TABLE = {
 }  # fmt: skip
 # What has no arrays to return, and what JAX programs are made of, which stays with JAX.
 OTHERS = {
+    problem: {"from_file"},
+    observables: {"make_observable"},
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
-    simulation: {"segment_size", "choose_space", "make_system"},
+    simulation: {"segment_size", "choose_space", "make_system", "drive"},
     sweeps: {"read_sweep", "open_sweep", "make_plan", "boundary"},
     transformer: {
         "count_bigrams", "fingerprint", "open_log", "read_sequences", "read_weights", "sized",

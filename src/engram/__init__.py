@@ -6,8 +6,48 @@ implements "Learning Associative Memories with Gradient Descent" (Cabannes, Sims
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with the tables below
+    from engram import audits as audits
+    from engram import capacity as capacity
+    from engram import dynamics as dynamics
+    from engram import explorer as explorer
+    from engram import figures as figures
+    from engram import memory as memory
+    from engram import observables as observables
+    from engram import particles as particles
+    from engram import planes as planes
+    from engram import problem as problem
+    from engram import registry as registry
+    from engram import simulation as simulation
+    from engram import special as special
+    from engram import sweeps as sweeps
+    from engram import system as system
+    from engram import theory as theory
+    from engram import transformer as transformer
+    from engram._checks import InputError as InputError
+    from engram.audits import audit as audit
+    from engram.dynamics import GradientDescent as GradientDescent
+    from engram.dynamics import GradientFlow as GradientFlow
+    from engram.dynamics import PracticalDescent as PracticalDescent
+    from engram.dynamics import StochasticGradientDescent as StochasticGradientDescent
+    from engram.dynamics import StochasticGradientFlow as StochasticGradientFlow
+    from engram.explorer import explore as explore
+    from engram.planes import landscape as landscape
+    from engram.problem import Problem as Problem
+    from engram.problem import from_gram as from_gram
+    from engram.problem import gaussian as gaussian
+    from engram.problem import on_sphere as on_sphere
+    from engram.problem import one_hot as one_hot
+    from engram.problem import orthonormal as orthonormal
+    from engram.problem import two_tokens as two_tokens
+    from engram.simulation import compare as compare
+    from engram.simulation import events as events
+    from engram.simulation import simulate as simulate
+    from engram.sweeps import sweep as sweep
 
 # Where each public name lives. Keeping this a table keeps `engram --help` free of JAX.
 _HOMES = {
@@ -21,6 +61,7 @@ _HOMES = {
     "one_hot": "problem",
     "simulate": "simulation",
     "compare": "simulation",
+    "events": "simulation",
     "audit": "audits",
     "landscape": "planes",
     "sweep": "sweeps",
@@ -42,6 +83,7 @@ _MODULES = (
     "particles",
     "planes",
     "problem",
+    "registry",
     "simulation",
     "special",
     "sweeps",
@@ -53,7 +95,7 @@ _MODULES = (
 __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(f"engram.{_HOMES[name]}"), name)
     elif name in _MODULES:

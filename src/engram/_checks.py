@@ -28,7 +28,7 @@ def read_array(name: str, value: Any) -> Any:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"`{name}` must be an array, got {_brief(value)} ({error}). "
+            f"`{name}` must be an array, got {brief(value)} ({error}). "
             "Pass a rectangular list, or a NumPy, JAX or PyTorch array."
         ) from None
     return array
@@ -109,14 +109,14 @@ def check_interval(name: str, value: Any, low: float, high: float, remedy: str) 
 def check_scalar(name: str, value: Any) -> float:
     array = read_array(name, value)
     if array.ndim or array.dtype.kind not in "fiu":
-        raise InputError(f"`{name}` must be a number, got {_brief(value)}. Pass one real number.")
+        raise InputError(f"`{name}` must be a number, got {brief(value)}. Pass one real number.")
     return float(array)
 
 
 def check_count(name: str, value: Any, *, least: int = 1) -> int:
     """Check a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputError(f"`{name}` must be a whole number, got {_brief(value)}. Pass an int.")
+        raise InputError(f"`{name}` must be a whole number, got {brief(value)}. Pass an int.")
     if value < least:
         raise InputError(f"`{name}` must be at least {least}, got {value}. Choose a larger one.")
     return int(value)
@@ -125,9 +125,10 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if value not in choices:
         options = ", ".join(repr(choice) for choice in choices)
-        raise InputError(f"`{name}` must be one of {options}, got {_brief(value)}. Pick one.")
+        raise InputError(f"`{name}` must be one of {options}, got {brief(value)}. Pick one.")
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
+    """A value as Python writes it, in at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

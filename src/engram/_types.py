@@ -10,6 +10,6 @@ Array = jax.Array | np.ndarray
 Scalar = float | int | np.floating | Float[Array, ""]
 
 Numbers = Any  # float64 numbers, in the shape of what a formula was given
-Weights = Float[Array, "d d"]  # W, acting on columns: W e_x
+Weights = Float[Array, "k d"]  # W, acting on columns: W e_x
 Scores = Float[Array, "N M"]  # w[x, y] = <u_y, W e_x>
 ArrayLike = Any  # whatever `numpy.asarray` or `.detach()` can read: lists, NumPy, JAX, PyTorch

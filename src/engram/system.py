@@ -145,7 +145,8 @@ class AbstractSystem(eqx.Module):
 
     def coords(self) -> dict[str, Any]:
         """The axes of what is recorded, as xarray has coordinates."""
-        return {"token": np.arange(len(self.law))}
+        problem = getattr(self, "problem", None)
+        return {"token": np.arange(len(self.law))} if problem is None else problem.coords()
 
     def kept(self, state: PyTree) -> dict[str, Any]:
         """What is kept of the first and the last state of a run, by name: by default its parts."""

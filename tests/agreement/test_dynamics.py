@@ -179,7 +179,7 @@ def test_descent_with_small_steps_converges_to_the_flow_at_first_order():
 def test_the_mean_of_one_sgd_step_is_the_descent_step():
     problem = cases.PROBLEMS["sphere, d > N"]
     W = cases.weights(problem)
-    N, p = problem.num_inputs, problem.probs
+    N, p = problem.num_tokens, problem.probs
     mean = np.zeros_like(W)
     for batch in np.ndindex(N, N):  # every batch of two, with its probability
         step = engram.StochasticGradientDescent(1.0, 1, 2, batches=[batch])
@@ -224,7 +224,7 @@ def test_one_step_of_the_stochastic_flow_has_the_exact_moments():
     samples = np.array(
         [
             np.asarray(memory.MemorySystem(problem).grad(W, np.eye(2)[x])).ravel()
-            for x in range(problem.num_inputs)
+            for x in range(problem.num_tokens)
         ]
     )
     centred = samples - problem.probs @ samples

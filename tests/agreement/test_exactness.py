@@ -97,7 +97,7 @@ def exact(problem, W):
     """Loss and gradient in ball arithmetic, from the very floats that the library gets."""
     arb = flint.arb
     E, U = problem.inputs, problem.outputs
-    N, M, d = problem.num_inputs, problem.num_outputs, problem.dim
+    N, M, d = problem.num_tokens, problem.num_classes, problem.dim
     loss, G = arb(0), [[arb(0)] * d for _ in range(d)]
     for x in range(N):
         h = [sum((arb(W[i, j]) * arb(E[x, j]) for j in range(d)), arb(0)) for i in range(d)]
@@ -178,7 +178,7 @@ def test_everything_is_finite_at_scores_of_ten_thousand(scale):
 @pytest.mark.parametrize("name", cases.PROBLEMS, ids=str)
 def test_autodiff_of_the_loss_is_the_gradient_also_at_ties(name):
     problem = cases.PROBLEMS[name]
-    for W in (np.zeros((problem.dim, problem.dim)), cases.weights(problem)):
+    for W in (problem.zero_weights, cases.weights(problem)):
         slope = jax.grad(lambda W: memory.loss(problem, W))(W)
         np.testing.assert_allclose(slope, memory.grad(problem, W), atol=1e-15)
     H = jax.hessian(lambda W: memory.loss(problem, W))(W)

@@ -91,7 +91,7 @@ def test_scores_of_no_matrix_are_refused():
 
 def test_the_largest_eigenvalues_agree(problem):
     W = cases.weights(problem)
-    num = min(2, problem.dim**2)
+    num = min(2, W.size)
     w = memory.scores(problem, W)
     values, residuals = particles.top_eigenvalues(problem, w, num)
     dense = memory.spectrum(problem, W)[:num]

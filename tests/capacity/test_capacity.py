@@ -57,9 +57,9 @@ def test_separable_exactly_when_a_max_margin_direction_exists():
 
 def by_brute_force(problem):
     """The least weight of tokens whose removal leaves a separable rest, over all subsets."""
-    tokens = range(problem.num_inputs)
+    tokens = range(problem.num_tokens)
     best = 1.0
-    for size in range(problem.num_inputs):
+    for size in range(problem.num_tokens):
         for dropped in itertools.combinations(tokens, size):
             keep = [x for x in tokens if x not in dropped]
             equal = np.full(len(keep), 1 / len(keep))

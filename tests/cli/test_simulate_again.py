@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -113,6 +114,55 @@ def test_a_problem_file_is_no_longer_needed(run, tmp_path):
     assert code == 0, said
     assert "bit for bit" in said
     _assert_same_files(first, again)
+
+
+@pytest.mark.parametrize("case", ["adam", "stochastic", "system", "key"])
+def test_what_python_made_is_run_again_from_its_file(run, case, tmp_path):
+    problem = engram.on_sphere(0, 5, 4, 6)
+    descent = engram.PracticalDescent(engram.dynamics.adam(0.1), 12, 2)
+    found = {
+        "adam": lambda: engram.simulate(
+            problem, descent, key=3, start=np.full((6, 6), 0.1), at=[0, 12]
+        ),
+        "stochastic": lambda: engram.simulate(
+            problem,
+            engram.StochasticGradientFlow([0.0, 0.1], 0.1, 4),
+            key=5,
+            record="loss",
+            events=False,
+        ),
+        "system": lambda: engram.simulate(
+            engram.memory.MemorySystem(problem, layer_norm=True), descent, key=1, start=np.eye(6)
+        ),
+        "key": lambda: engram.simulate(problem, descent, key=jax.random.key(8), stop={"loss": 1.3}),
+    }[case]()
+    assert found.attrs["format"] == 2
+    found.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    code, said = run(tmp_path / "run.nc")
+    assert code == 0, said
+    assert "run.nc, bit for bit" in said
+
+
+def test_files_of_other_formats(run, short, tmp_path):
+    def as_before(data):
+        """As files were before they had a format."""
+        for name in ("format", "kind"):
+            del data.attrs[name]
+        spec = json.loads(data.attrs["spec"])
+        spec["run"] = {
+            name: spec["run"][name] for name in ("record", "space", "seed", "start_scale")
+        }
+        settings = json.dumps({"learning_rate": 10.0, "steps": 34})
+        data.attrs.update(spec=json.dumps(spec), settings=settings)
+
+    _change(short, as_before)
+    code, said = run(short)
+    assert code == 0, said
+    assert "bit for bit" in said
+    _change(short, lambda data: data.attrs.update(format=99))
+    code, said = run(short)
+    assert code == 2
+    assert f"{short} has the format 99, and this engram knows those up to 2" in said
 
 
 def test_another_process_finds_the_same_bits(short):

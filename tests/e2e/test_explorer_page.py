@@ -491,7 +491,7 @@ def test_what_the_server_refuses_is_shown_and_recovered_from(browser, explorer):
     visit.page.fill("#rate-0", "-3")
     visit.page.wait_for_selector("#message:not([hidden])")
     assert (
-        "runs.0.learning_rate: must be greater than or equal to 0 or a list, got -3"
+        "runs.0.learning_rate: must be greater than or equal to 0 or a list or a table, got -3"
         in visit.page.text_content("#message")
     )
     assert visit.page.get_attribute("#rate-0", "aria-invalid") == "true"
@@ -768,3 +768,22 @@ def test_a_drag_piles_nothing_up(visit):
     )  # the slider goes by hundredths
     assert drawn <= sent + 2 < 100  # of three hundred changes
     assert len(visit.get("engram.latencies")) > 0
+
+
+def test_names_are_shown_as_text(visit, explorer):
+    names = ("Constantinople", "<img src=x onerror=alert(1)>", "Ur", "Rome")
+    inputs = [[1.0, 0.0], [0.9, 0.4], [-0.9, 0.5], [0.3, 1.0]]
+    outputs = np.random.default_rng(0).normal(size=(2, 3))
+    explorer.own["0123abcd"] = engram.Problem(
+        inputs, outputs, [0.4, 0.3, 0.2, 0.1], [0, 1, 0, 1], names=names
+    )
+    visit.open("#problem=own&name=0123abcd&run=gd,5&steps=60&start=0,0")
+    assert visit.page.is_visible("#plane")
+    assert visit.page.text_content("#about-problem").startswith(
+        "N = 4 tokens, M = 2 classes, d = 2, k = 3;"
+    )
+    head = visit.page.text_content("#readout thead")
+    assert all(f"margin {name}" in head for name in names)
+    texts = visit.get("engram.data.runs[0].events.map((event) => event.text).join()")
+    assert "token Ur" in texts
+    assert visit.page.locator("img").count() == 0

@@ -56,7 +56,7 @@ def test_the_numbers_are_the_librarys_and_the_lines_give_them_again(state, own_n
     for name in state.get("record", []):
         assert np.array_equal(arrays[f"runs.0.record.{name}"], run[name].values), name
     told = header["runs"][0]["found"]
-    if state.get("events") and "step" in run.dims:
+    if state.get("events"):
         assert told == [
             f"worst: worst_loss = {float(run.worst_loss):.5g}",
             f"worst: worst_step = {int(run.worst_step)}",
@@ -88,8 +88,6 @@ def test_what_a_system_does_not_know_is_said():
     assert {"runs.0.loss", "runs.0.sharpness", "runs.0.record.grad_norm"} <= arrays.keys()
     assert "runs.0.margins" not in arrays
     assert told["events"] == []
-    header, _ = ask(system=FACTORED, runs=[{"kind": "flow", "learning_rate": 1}], events=["worst"])
-    assert header["runs"][0]["unknown"] == {"events": "`events` need steps, and a flow has none."}
 
 
 def test_thresholds_are_the_optimizers_own():

@@ -549,14 +549,20 @@ def test_the_sgd_draw_is_the_papers():
 
 
 def test_an_own_problem_is_drawn_and_written_out():
-    problem = engram.on_sphere(3, 4, 3, 3)
+    base, names = engram.on_sphere(3, 4, 3, 3), ("Rome", "<b>", "x" * 99, "'\n")
+    problem = engram.Problem(
+        base.inputs, base.outputs[:, :2], base.probs, base.targets, names=names
+    )
     own = {"0123abcd": problem}
     state = {"problem": {"kind": "own", "name": "0123abcd"}, "runs": GD, "steps": 20}
     header, arrays = ask(**state, own=own)
     assert header["plane"]["sizes"] == [4, 3, 3]
+    assert header["plane"]["output_dim"] == 2
+    assert header["plane"]["names"] == ["Rome", "<b>", f"{'x' * 39}…", r"'\n"]
     assert not header["plane"]["has_plane"]
     scope = {}
     exec(lines_of(own=own, **state), scope)
     assert np.array_equal(scope["runs"][0].loss.values, arrays["runs.0.loss"])
+    assert scope["runs"][0].token.values.tolist() == [*names]
     with pytest.raises(InputError, match="session that showed it has ended"):
         ask(**state)

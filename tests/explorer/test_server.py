@@ -397,5 +397,5 @@ def test_explore_shows_a_problem_of_ones_own():
         assert all(own.probs.dtype == np.float64 for own in running.own.values())
     with pytest.raises(InputError, match="engram.Problem"):
         engram.explore([[1, 0]])
-    with pytest.raises(InputError, match="num_inputs of at most 200"):
+    with pytest.raises(InputError, match="num_tokens of at most 200"):
         engram.explore(engram.on_sphere(0, 300, 2, 2))

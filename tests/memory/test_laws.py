@@ -16,8 +16,8 @@ def problem(request):
 def test_scores_are_inner_products(problem):
     W = cases.weights(problem)
     E, U = problem.inputs, problem.outputs
-    for x in range(problem.num_inputs):
-        for y in range(problem.num_outputs):
+    for x in range(problem.num_tokens):
+        for y in range(problem.num_classes):
             assert memory.scores(problem, W)[x, y] == pytest.approx(U[y] @ W @ E[x], abs=1e-12)
 
 
@@ -25,7 +25,7 @@ def test_probabilities_sum_to_one_and_give_the_losses(problem):
     W = cases.weights(problem)
     q = memory.recall_probs(problem, W)
     np.testing.assert_allclose(q.sum(axis=1), 1, rtol=1e-14)
-    rows = np.arange(problem.num_inputs)
+    rows = np.arange(problem.num_tokens)
     expected = (
         -(problem.targets * np.log(q)).sum(axis=1)
         if problem.is_noisy
@@ -38,7 +38,7 @@ def test_probabilities_sum_to_one_and_give_the_losses(problem):
 def test_permuting_tokens_permutes_everything(problem):
     rng = np.random.default_rng(1)
     W = cases.weights(problem)
-    x, y = rng.permutation(problem.num_inputs), rng.permutation(problem.num_outputs)
+    x, y = rng.permutation(problem.num_tokens), rng.permutation(problem.num_classes)
     place = np.argsort(y)
     targets = problem.targets[x][:, y] if problem.is_noisy else place[problem.targets[x]]
     shuffled = engram.Problem(problem.inputs[x], problem.outputs[y], problem.probs[x], targets)
@@ -60,7 +60,7 @@ def test_moving_all_outputs_together_changes_no_loss(problem):
 def test_rotations_act_on_both_sides(problem):
     rng = np.random.default_rng(2)
     W = cases.weights(problem)
-    Q, R = (np.linalg.qr(rng.standard_normal(W.shape))[0] for _ in range(2))
+    Q, R = (np.linalg.qr(rng.standard_normal((size, size)))[0] for size in W.shape)
     turned = engram.Problem(
         problem.inputs @ R.T, problem.outputs @ Q.T, problem.probs, problem.targets
     )
@@ -135,7 +135,7 @@ def test_a_token_that_never_comes_has_a_margin_and_no_force():
 
 def test_certain_noise_is_no_noise():
     problem = cases.PROBLEMS["sphere, d < N < M"]
-    table = np.eye(problem.num_outputs)[problem.targets]
+    table = np.eye(problem.num_classes)[problem.targets]
     noisy = engram.Problem(problem.inputs, problem.outputs, problem.probs, table)
     for scale in (1.0, 300.0):
         W = cases.weights(problem, scale)
@@ -159,7 +159,7 @@ def test_layer_norm_ignores_the_size_of_the_weights():
     [
         (
             np.zeros((2, 3)),
-            r"`W` must have shape \(d, d\) = \(2, 2\), or \(T, d, d\) for a stack, got \(2, 3\)",
+            r"`W` must have shape \(k, d\) = \(2, 2\), or \(T, k, d\) for a stack, got \(2, 3\)",
         ),
         (np.zeros((2, 2), complex), r"`W` must hold real numbers, got dtype complex128"),
     ],
@@ -172,7 +172,7 @@ def test_unusable_weights_are_refused(W, message):
 def test_other_unusable_arguments_are_refused():
     problem, W = engram.two_tokens(0.5, 0.75), np.zeros((2, 2))
     with pytest.raises(
-        ValueError, match=r"`V` must have shape \(d, d\) = \(2, 2\), or \(T, d, d\).*, got \(3, 3\)"
+        ValueError, match=r"`V` must have shape \(k, d\) = \(2, 2\), or \(T, k, d\).*, got \(3, 3\)"
     ):
         memory.hvp(problem, W, V=np.eye(3))
     with pytest.raises(

@@ -19,7 +19,7 @@ def problem(request):
 @pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
 def test_top_eigenpairs_match_dense_ones(problem, scale):
     W = cases.weights(problem, scale)
-    num = min(3, problem.dim**2)
+    num = min(3, W.size)
     pairs = memory.top_eigenpairs(problem, W, num)
     dense = memory.spectrum(problem, W)[:num]
     size = max(dense[0], np.finfo(float).tiny)
@@ -65,7 +65,7 @@ def test_two_tokens_at_zero_have_the_known_sharpness():
 
 
 def test_too_many_eigenpairs_are_refused():
-    with pytest.raises(ValueError, match=r"`num` must be at most d\^2 = 4, got 5"):
+    with pytest.raises(ValueError, match=r"`num` must be at most k d = 4, got 5"):
         memory.top_eigenpairs(engram.two_tokens(0.5, 0.75), np.zeros((2, 2)), 5)
 
 

@@ -44,6 +44,6 @@ def test_directions_are_stacked_alone_or_with_the_weights():
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (2, 3, 2), (2, 2, 3, 3)])
 def test_other_shapes_are_refused(shape):
     with pytest.raises(
-        InputError, match=r"`W` must have shape \(d, d\) = \(3, 3\), or \(T, d, d\)"
+        InputError, match=r"`W` must have shape \(k, d\) = \(3, 3\), or \(T, k, d\)"
     ):
         memory.loss(PROBLEM, np.zeros(shape))

@@ -6,22 +6,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from engram.dynamics import Moment
+from engram.dynamics._ledger import filed
 from engram.observables import Events, events_of_series
+from engram.observables._events import PARTS
+from engram.observables._events import _Shown as Shown
 from engram.system import Look
 
 STEPS, TOKENS, FACTOR = 24, 2, 1.1
-KEPT = 8  # spikes described one by one
 
 
 def by_definition(loss, error, margins):
     """One step after the other; what did not happen is NaN."""
     events = {
         "first_perfect": np.nan, "perfect_from": np.nan, "last_rise": np.nan, "num_spikes": 0,
-        "highest_spike": np.nan, "highest_spike_step": np.nan,
+        "highest_spike": np.nan, "highest_spike_step": np.nan, "highest_rise": 1.0, "max_loss": -np.inf,
+        "num_learnt": np.zeros(TOKENS, int), "first_learnt": np.full(TOKENS, np.nan),
         "num_forgotten": np.zeros(TOKENS, int), "first_forgotten": np.full(TOKENS, np.nan),
         "last_forgotten": np.full(TOKENS, np.nan), "last_relearnt": np.full(TOKENS, np.nan),
     }  # fmt: skip
-    spikes, in_spike, lowest = [], False, np.inf
+    spikes, in_spike, lowest, changes = [], False, np.inf, []
     for t in range(len(loss)):
         if error[t] == 0 and np.isnan(events["first_perfect"]):
             events["first_perfect"] = t
@@ -44,9 +48,19 @@ def by_definition(loss, error, margins):
         elif in_spike:
             spikes[-1]["end"] = t
         in_spike = above
+        if t and not (lowest == 0 and loss[t] == 0):
+            events["highest_rise"] = np.fmax(
+                events["highest_rise"], loss[t] / lowest if lowest else np.inf
+            )
+        events["max_loss"] = np.fmax(events["max_loss"], loss[t])
         lowest = np.minimum(lowest, loss[t])
         for x in range(TOKENS):
             was_right, is_right = t > 0 and margins[t - 1, x] > 0, margins[t, x] > 0
+            if was_right != is_right:
+                changes.append((t, x, margins[t - 1, x] if t else np.nan, margins[t, x]))
+            if is_right and not was_right:
+                events["num_learnt"][x] += 1
+                events["first_learnt"][x] = np.fmin(events["first_learnt"][x], t)
             if was_right and not is_right:
                 events["num_forgotten"][x] += 1
                 events["last_forgotten"][x] = t
@@ -55,8 +69,33 @@ def by_definition(loss, error, margins):
             elif is_right and not was_right and events["num_forgotten"][x]:
                 events["last_relearnt"][x] = t
     for name in ("start", "step", "end", "height"):
-        events[f"spike_{name}"] = np.array([spike[name] for spike in spikes[:KEPT]], float)
+        events[f"spike_{name}"] = np.array([spike[name] for spike in spikes], float)
+    columns = zip(*changes, strict=True) if changes else ((),) * 4
+    events |= dict(
+        zip(("event_step", "event_token", "margin_before", "margin_after"), columns, strict=True)
+    )
+    peaks = zigzag(loss)
+    events["num_peaks"] = len(peaks)
+    events |= {f"peak_{name}": [peak[name] for peak in peaks] for name in ("step", "height")}
     return events
+
+
+def zigzag(loss):
+    """Its maxima: reached after a rise by the factor from a trough, left by a fall by the factor."""
+    peaks, trough, crest = [], 0, None
+    for t in range(1, len(loss)):
+        if crest is None:
+            if loss[t] > FACTOR * loss[trough]:
+                crest = t
+            elif loss[t] < loss[trough]:
+                trough = t
+        elif loss[t] > loss[crest]:
+            crest = t
+        elif FACTOR * loss[t] < loss[crest]:
+            height = loss[crest] / loss[trough] if loss[trough] else np.inf
+            peaks.append({"step": crest, "height": height})
+            trough, crest = t, None
+    return peaks
 
 
 def check(loss, error=None, margins=None):
@@ -124,11 +163,19 @@ def test_a_loss_that_has_underflowed_is_infinitely_far_below_its_spike():
     assert (events["spike_start"][0], events["spike_end"][0]) == (3, 4)
 
 
-def test_spikes_beyond_those_kept_are_counted_and_the_highest_is_known():
-    loss = [1.0, *[value for k in range(KEPT + 2) for value in (2.0 + k, 1.0)]]
+def test_every_spike_is_kept():
+    loss = [1.0, *[value for k in range(10) for value in (2.0 + k, 1.0)]]
     events = check(loss)
-    assert (events["num_spikes"], len(events["spike_start"])) == (KEPT + 2, KEPT)
-    assert (events["highest_spike"], events["highest_spike_step"]) == (KEPT + 3, 2 * KEPT + 3)
+    assert (events["num_spikes"], len(events["spike_start"])) == (10, 10)
+    assert (events["highest_spike"], events["highest_spike_step"]) == (11, 19)
+
+
+def test_peaks_of_a_zigzag_over_its_troughs():
+    # One spike that does not return to its minimum, with three maxima; the last is not left by the factor.
+    events = check([4.0, 2.0, 1.0, 3.0, 2.0, 5.0, 4.9, 2.5, 2.6, 7.0, 6.9])
+    assert (events["num_spikes"], events["num_peaks"]) == (1, 2)
+    assert list(events["peak_step"]) == [3, 5]
+    assert list(events["peak_height"]) == [3.0, 2.5]
 
 
 def test_a_loss_that_is_not_a_number_is_no_spike_no_rise_and_not_perfect():
@@ -171,18 +218,42 @@ def test_a_quiet_stretch_is_taken_in_at_once_as_step_by_step():
     events = Events(np.asarray(FACTOR))
     right, wrong = np.array([1.0, 1.0]), np.array([1.0, -1.0])
     with jax.enable_x64(True):
-        take = eqx.filter_jit(lambda found, row: events.take(found, *row))
-        numbers = lambda t, loss, error, margin: (*map(np.asarray, (t, loss, error)), margin)
-        start = take(events.nothing(TOKENS, np.dtype(float)), numbers(0, 1.0, 0.5, wrong))
-        before = take(start, numbers(1, 0.9, 0.5, wrong))
+        moment = lambda row: Moment(None, None, None, Look(*row))
+        take = eqx.filter_jit(lambda found, t, *row: filed(events.update(found, t, moment(row))))
+        step = lambda found, t, loss, error, margin: take(
+            found, *map(jnp.asarray, (t, loss, error, margin))
+        )
+        start = events.init(Shown(), Look(np.asarray(1.0), np.asarray(0.5), wrong))
+        before = step(step(start, 0, 1.0, 0.5, wrong), 1, 0.9, 0.5, wrong)
         for error, margin in ((0.5, wrong), (0.0, right)):
-            start = slow = take(before, numbers(2, 0.8, error, margin))
+            start = slow = step(before, 2, 0.8, error, margin)
             for t, loss in ((3, 0.7), (4, 0.7), (5, 0.4)):
-                slow = take(slow, numbers(t, loss, error, margin))
+                slow = step(slow, t, loss, error, margin)
             watched = events.watch(start, np.asarray(3))
             assert watched.quiet
             assert watched.perfect == (error == 0)
             watched = eqx.tree_at(lambda watched: watched.loss, watched, jnp.asarray(0.4))
             quick = events.skip(start, watched, np.asarray(5))
-            for ours, theirs in zip(jax.tree.leaves(quick), jax.tree.leaves(slow), strict=True):
-                np.testing.assert_array_equal(ours, theirs)
+            assert_same(events.describe(quick, 5), events.describe(slow, 5))
+
+
+def assert_same(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, (_, value) in ours.items():
+        np.testing.assert_array_equal(value, theirs[name][1], err_msg=name)
+
+
+def test_parts_find_what_the_whole_finds():
+    rng = np.random.default_rng(0)
+    looks = Look(
+        rng.random(STEPS), rng.choice([0.0, 0.5], STEPS), rng.standard_normal((STEPS, TOKENS))
+    )
+    with jax.enable_x64(True):
+        whole = Events().describe(events_of_series(Events(), looks), STEPS - 1)
+        named = {}
+        for part in PARTS:
+            some = Events(parts=(part,))
+            described = some.describe(events_of_series(some, looks), STEPS - 1)
+            assert_same(described, {name: whole[name] for name in described})
+            named |= described
+    assert named.keys() == whole.keys()

@@ -34,7 +34,7 @@ def hessian(problem, W, q):
 
 
 def by_definition(problem, W, direction, preconditioner=None):
-    N, rows = problem.num_inputs, range(problem.num_inputs)
+    N, rows = problem.num_tokens, range(problem.num_tokens)
     E, U, p, own = problem.inputs, problem.outputs, problem.probs, problem.labels
     w = np.array([[u @ W @ e for u in U] for e in E])
     q = np.exp(w) / np.exp(w).sum(axis=1, keepdims=True)
@@ -53,6 +53,7 @@ def by_definition(problem, W, direction, preconditioner=None):
     losses = np.array([-np.log(q[x, own[x]]) for x in rows])
     return {
         "loss": p @ losses,
+        "batch_loss": p @ losses,  # of a method that sees all data
         "error": sum(p[x] for x in rows if w[x].argmax() != own[x]),
         "token_losses": losses,
         "margins": np.array([w[x, own[x]] - w[x, wrong[x]].max() for x in rows]),

@@ -29,11 +29,11 @@ def test_gradient_noise_has_the_covariance_of_one_sample(name):
 
 def _gradient_of(problem, w, index):
     """The projected gradient if only this sample could be drawn."""
-    p = np.zeros(problem.num_inputs)
+    p = np.zeros(problem.num_tokens)
     p[index[0]] = 1.0
     targets = problem.targets
     if problem.is_noisy:
-        targets = np.tile(np.eye(problem.num_outputs)[index[1]], (problem.num_inputs, 1))
+        targets = np.tile(np.eye(problem.num_classes)[index[1]], (problem.num_tokens, 1))
     return particles.grad(Problem(problem.inputs, problem.outputs, p, targets), w)
 
 
@@ -55,7 +55,7 @@ def test_unusable_particles_are_refused():
     w = np.zeros((6, 4))
     for call, message in (
         (lambda: particles.loss(problem, np.zeros((4, 6))), r"`w` must have shape \(N, M\)"),
-        (lambda: particles.weights_to_scores(problem, np.eye(4)), r"`W` must have shape \(d, d\)"),
+        (lambda: particles.weights_to_scores(problem, np.eye(4)), r"`W` must have shape \(k, d\)"),
         (
             lambda: particles.coefficients_to_weights(problem, w, np.zeros(3)),
             r"`start` must have sh",

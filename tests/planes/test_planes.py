@@ -9,11 +9,11 @@ from engram import memory, planes
 from engram._checks import InputError
 
 
-@pytest.mark.parametrize("name", ["two tokens", "sphere, d > N", "not separable"])
+@pytest.mark.parametrize("name", ["two tokens", "sphere, d > N", "not separable", "k < d"])
 def test_every_quantity_is_that_of_the_memory(name):
     problem = cases.PROBLEMS[name]
     rng = np.random.default_rng(0)
-    V, U, W = rng.normal(size=(3, problem.dim, problem.dim))
+    V, U, W = rng.normal(size=(3, *problem.zero_weights.shape))
     plane = planes.plane_through(V, U, origin=W)
     grid = (-2.0, 2.0, 3)
     found = engram.landscape(problem, plane, planes.QUANTITIES, first=grid, second=grid)

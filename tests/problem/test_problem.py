@@ -18,7 +18,12 @@ def test_it_holds_float64_whatever_it_is_given():
         }
     problem = engram.Problem(*map(jax.numpy.asarray, (E, U, P, T)))
     assert isinstance(problem.inputs, np.ndarray)
-    assert (problem.num_inputs, problem.num_outputs, problem.dim) == (3, 2, 4)
+    assert (problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim) == (
+        3,
+        2,
+        4,
+        4,
+    )
     assert problem.astype("float32").inputs.dtype == np.float32
 
 
@@ -62,7 +67,6 @@ BAD = {
         dict(outputs=np.where(U > 0, U, np.inf)),
         r"`outputs` must be finite, got inf at ind",
     ),
-    "dimensions differ": (dict(outputs=np.eye(2, 5)), r"got d = 4 and d = 5.*pad with zero col"),
     "one class": (dict(outputs=U[:1]), r"`outputs` must have at least two rows, got 1"),
     "negative": (dict(probs=[0.75, 0.5, -0.25]), r"must not be negative, got -0.25 at index \(2,"),
     "not normalised": (dict(probs=[0.5, 0.5, 0.1]), r"`probs` must sum to 1, got 1.1. Normalise"),

@@ -149,7 +149,7 @@ def test_faults_of_a_problem_file_name_the_option(tmp_path):
 VALUES = {
     "learning_rate": 0.3, "steps": 7, "batch_size": 2, "correlation": 0.5, "p1": 0.25, "num_tokens": 4,
     "num_classes": 3, "dim": 5, "batches": [[0, 1], [2, 0]], "counts": [2, 1, 1], "lengths": [3, 4],
-    "laws": [[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]],
+    "laws": [[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]], "peak": 0.5, "rates": [0.5, 0.1], "changes": [3],
 }  # fmt: skip
 PARTS = ("system", "dynamics", "optimizer", "sampling", "event")
 EVERYTHING = [(kind, name) for kind in PARTS for name in entries(kind) if name != "descent"]
@@ -212,7 +212,29 @@ def test_the_names_that_people_know_come_back_as_themselves():
         assert eqx.tree_equal(make("dynamics", json.loads(json.dumps(table(descent)))), descent)
 
 
-TABLES = [entry for kind in (*PARTS, "problem", "transformer") for entry in entries(kind).values()]
+@pytest.mark.parametrize("name", entries("schedule"))
+def test_schedules_have_names(name):
+    schedule = {"schedule": name} | numbers_of(entries("schedule")[name].fields)
+    tables = {"dynamics": {"kind": "momentum", "learning_rate": schedule, "steps": 9}}
+    made = make("dynamics", read_spec(tables, "spec.toml").dynamics)
+    rate = getattr(D, name)(**{key: value for key, value in schedule.items() if key != "schedule"})
+    np.testing.assert_allclose(made.learning_rate, [rate(t) for t in range(9)], rtol=1e-6)
+    assert made.learning_rate.dtype == np.float64
+    assert eqx.tree_equal(make("dynamics", table(made)), made)
+    said = faults({"dynamics": DESCENT | {"learning_rate": schedule | {"peek": 1}}})
+    assert "schedule.peek: no such field, got 1" in said
+    said = faults({"dynamics": DESCENT | {"learning_rate": {"schedule": "cosin"}}})
+    assert (
+        "schedule.schedule: must be 'warmup', 'cosine' or 'piecewise', got 'cosin'. Did you mean"
+        in said
+    )
+
+
+TABLES = [
+    entry
+    for kind in (*PARTS, "problem", "schedule", "transformer")
+    for entry in entries(kind).values()
+]
 
 
 @pytest.mark.parametrize("entry", TABLES, ids=lambda entry: f"{entry.kind}-{entry.name}")

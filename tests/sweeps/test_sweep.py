@@ -11,8 +11,11 @@ import xarray as xr
 import engram
 from engram import sweeps
 from engram._checks import InputError
+from engram.dynamics import AbstractFold
 from engram.memory import MemorySystem
-from engram.sweeps._observables import CLASSES, TAIL, glance, nothing, results
+from engram.particles import MarginSystem
+from engram.registry import Entry, entries
+from engram.sweeps._observables import CLASSES, TAIL, endings, glance
 from engram.sweeps._store import Store
 
 TWO = {
@@ -27,7 +30,7 @@ TWO = {
 }
 EVERYTHING = [
     "first_perfect", "perfect_from", "final_loss", "final_error", "final_margins", "likeliest_margin",
-    "max_loss", "spike_height", "num_spikes", "last_rise",
+    "max_loss", "spike_height", "num_spikes", "num_peaks", "last_rise", "first_learnt", "num_forgotten",
 ]  # fmt: skip
 
 
@@ -49,12 +52,55 @@ def test_every_observable_is_that_of_the_run():
         np.testing.assert_equal(float(here.perfect_from), float(run.perfect_from))
         np.testing.assert_equal(float(here.last_rise), float(run.last_rise))
         assert float(here.num_spikes) == int(run.num_spikes)
+        assert float(here.num_peaks) == int(run.num_peaks)
+        for name in ("first_learnt", "num_forgotten"):
+            np.testing.assert_array_equal(here[name], run[name])
         np.testing.assert_allclose(here.final_loss, run.loss[-1], rtol=1e-12)
         np.testing.assert_allclose(here.final_margins, run.margins[-1], rtol=1e-12)
         assert float(here.final_error) == float(run.error[-1])
         np.testing.assert_allclose(here.max_loss, run.loss.max(), rtol=1e-12)
         if int(run.num_spikes):
             np.testing.assert_allclose(here.spike_height, run.highest_spike, rtol=1e-12)
+
+
+class Longest(AbstractFold):
+    """The largest margin that any step has seen, and when: `init` and `update` are enough."""
+
+    def init(self, system, state):
+        return {"most": -jnp.inf * jnp.ones(()), "when": jnp.zeros((), int)}
+
+    def update(self, folded, index, moment):
+        most = moment.look.margins.max()
+        grows = most > folded["most"]
+        return {
+            "most": jnp.where(grows, most, folded["most"]),
+            "when": jnp.where(grows, index, folded["when"]),
+        }
+
+
+def test_an_event_of_ones_own_is_swept_by_name_and_in_a_function(monkeypatch):
+    monkeypatch.setitem(entries("event"), "longest", Entry("event", "longest", Longest))
+    names = ["first_perfect", "longest"]
+    found = engram.sweep(spec(sweep={"observables": names}))
+    assert set(found.data_vars) == {"first_perfect", "most", "when"}
+    here = found.isel(p1=1, correlation=2, learning_rate=5)
+    alpha, p1, rate = (float(here[name]) for name in ("correlation", "p1", "learning_rate"))
+    descent = engram.GradientDescent(rate, 150)
+    run = engram.simulate(engram.two_tokens(alpha, p1), descent, events=["longest", True])
+    np.testing.assert_allclose(here.most, run.most, rtol=1e-12)
+    assert int(here.when) == int(run.when)
+
+    def longest(learning_rate):
+        system = MarginSystem(engram.two_tokens(alpha, p1))
+        descent = engram.GradientDescent(learning_rate, 150)
+        note = lambda system, dynamics, carry: ()
+        path = engram.dynamics.run(
+            system, descent, system.start(), at=[150], record=note, fold=Longest()
+        )
+        return path.folded
+
+    alone = engram.sweep(longest, {"learning_rate": found.learning_rate.values})
+    np.testing.assert_array_equal(alone.when, found.when.isel(p1=1, correlation=2))
 
 
 def test_compaction_changes_no_bit_and_costs_less():
@@ -171,18 +217,18 @@ def test_with_layer_norm_runs_end_by_their_directions():
     paths = np.stack([longer * W, longer * np.where(times % 2, W, turned), turning])
 
     @jax.jit
-    def endings(paths):
+    def ended(paths):
         def one(path, layer_norm):
             system = MemorySystem(problem, layer_norm=layer_norm)
             tail = jax.vmap(lambda W: glance(system, W))(path)
             wanted = frozenset({"convergence", "period"})
-            return results(nothing(), len(path), system, path[-1], tail, wanted)
+            return endings(system, path[-1], tail, wanted)
 
         by_norm = jax.vmap(lambda path: one(path, True))(paths)
         return by_norm, one(paths[0], False)
 
     with jax.enable_x64(True):
-        by_norm, plain = jax.device_get(endings(paths))
+        by_norm, plain = jax.device_get(ended(paths))
     assert [CLASSES[k] for k in by_norm["convergence"]] == ["fixed point", "cycle", "growing"]
     np.testing.assert_equal(by_norm["period"], [1, 2, np.nan])
     assert CLASSES[int(plain["convergence"])] == "growing"

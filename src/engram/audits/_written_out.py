@@ -37,7 +37,7 @@ def robust_radius(problem: Problem, W: np.ndarray) -> float:
 
 def _wrong_pairs(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """For each token and wrong class: u_f*(x) - u_y, and e_x."""
-    x, y = np.nonzero(np.arange(problem.num_outputs)[None, :] != problem.targets[:, None])
+    x, y = np.nonzero(np.arange(problem.num_classes)[None, :] != problem.targets[:, None])
     E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
     return U[problem.targets[x]] - U[y], E[x]
 

@@ -48,7 +48,7 @@ def min_error(problem: Problem, *, max_programs: int = 5000) -> LeastError:
     """
     check_count("max_programs", max_programs)
     system = constraints(problem)
-    in_plane = problem.num_outputs == 2 and system.rows.shape[1] == 2
+    in_plane = problem.num_classes == 2 and system.rows.shape[1] == 2
     return _sweep(problem, system) if in_plane else _branch(problem, system, max_programs)
 
 

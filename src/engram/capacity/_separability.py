@@ -45,7 +45,7 @@ def separate(problem: Problem) -> Separation:
     found, v, share = solve(system.rows)
     if found:
         return Separation(True, system.weights(v), float((system.rows @ v).min()), None, 0.0)
-    table = np.zeros((problem.num_inputs, problem.num_outputs))
+    table = np.zeros((problem.num_tokens, problem.num_classes))
     table[system.tokens, system.classes] = share
     return Separation(False, None, 0.0, table, float(np.abs(share @ system.rows).sum()))
 

@@ -12,7 +12,7 @@ import typer
 from engram._errors import InputError
 from engram.registry import Field, entries, load_plugin, names_of
 
-_NAMES = {"family": "tokens", "path": "problem_file"}  # as they are typed
+_NAMES = {"family": "tokens", "path": "problem_file", "events": "event"}  # as they are typed
 _CHOOSERS = {"problem": "family", "dynamics": "kind", "system": "kind"}
 _SHORT = {"num_tokens": "-N", "num_classes": "-M", "dim": "-d", "learning_rate": "-r", "steps": "-t",
           "sequences": "-S", "length": "-T"}  # fmt: skip
@@ -151,7 +151,7 @@ def _read(name: str, value: Any, field: Field) -> Any:
     if value in field.choices or not (lists or tables):
         return value
     try:
-        if tables:
+        if tables and (not lists or "=" in value):
             key, _, bound = value.partition("=")
             return {key: float(bound)}
         whole = get_args(lists[0])[0] is int
@@ -161,7 +161,7 @@ def _read(name: str, value: Any, field: Field) -> Any:
         numbers = [int(part) if whole else float(part) for part in words]
     except ValueError:
         options = f"one of {', '.join(map(str, field.choices))}, or " if field.choices else ""
-        form = "NAME=NUMBER" if tables else "numbers with commas between"
+        form = "a number, or numbers with commas between" if lists else "NAME=NUMBER"
         raise InputError(
             f"--{name.replace('_', '-')} must be {options}{form}, got {value!r}."
         ) from None

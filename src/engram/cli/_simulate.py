@@ -16,7 +16,7 @@ from engram.cli._targets import check_file, check_picture, write_picture
 
 def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, plot: Path | None):
     """Run, print what happened, write what was asked for; Ctrl-C keeps what was recorded."""
-    from engram.specs import build_problem, read_spec, read_toml, write_spec
+    from engram.specs import build_problem, read_spec, read_toml
 
     if spec_path is not None and spec_path.suffix.lower() == ".nc":
         _again(spec_path, tables, out, plot)
@@ -36,7 +36,7 @@ def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, p
     problem = build_problem(spec.problem)
     if plot is not None:
         spec = _with_weights(spec, problem)
-    _run(spec, problem, write_spec(spec), out, plot)
+    _run(spec, problem, out, plot)
 
 
 def _usual(tables: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _share_seed(merged: dict[str, Any], tables: dict[str, Any]) -> None:
 
 def _again(path: Path, tables: dict[str, Any], out: Path | None, plot: Path | None) -> None:
     """Run a file again from its own attributes, or something else on its problem."""
-    from engram.specs import problem_of, read_netcdf, spec_of, write_spec
+    from engram.specs import given_of, problem_of, read_netcdf, spec_of
 
     old = read_netcdf(path)
     if "figure" in old.attrs:
@@ -81,11 +81,11 @@ def _again(path: Path, tables: dict[str, Any], out: Path | None, plot: Path | No
     spec = spec_of(old, path, changed)
     _check_targets(out, plot)
     if not changed:
-        _run(spec, problem, old.attrs["spec"], out, plot, (path, old))
+        _run(spec, problem, out, plot, (path, old), **given_of(old))
         return
     if plot is not None:
         spec = _with_weights(spec, problem)
-    _run(spec, problem, write_spec(spec), out, plot)
+    _run(spec, problem, out, plot)
 
 
 def _figure_again(
@@ -133,7 +133,7 @@ def _is_no_run(path: Path, data: Any) -> str:
 
 def _with_weights(spec: Any, problem: Any) -> Any:
     """The same with the weights on record, if a picture can show their plane."""
-    if problem.dim != 2 or problem.num_outputs != 2:
+    if problem.dim != 2 or problem.num_classes != 2:
         return spec
     named = spec.run["record"]
     return spec if "weights" in named else spec.with_fields(run={"record": [*named, "weights"]})
@@ -142,23 +142,24 @@ def _with_weights(spec: Any, problem: Any) -> Any:
 def _run(
     spec: Any,
     problem: Any,
-    source: str,
     out: Path | None,
     plot: Path | None,
     before: tuple[Path, Any] | None = None,
+    **given: Any,
 ) -> None:
     """Run a spec on a problem; `before` is a file with what should come out, and its content."""
     from engram.simulation import Interrupted
-    from engram.specs import simulate_spec, with_source
+    from engram.specs import simulate_spec
 
     interrupted = False
     try:
         with progress_bar(_title(spec)) as tell:
-            run = simulate_spec(spec, tell, problem=problem)
+            run = simulate_spec(spec, tell, problem=problem, **given)
     except Interrupted as stop:
         run, interrupted = stop.partial, True
-    run = with_source(run, problem, source)
-    _report(run)
+    if before is not None:
+        run = run.assign_attrs(spec=before[1].attrs["spec"])
+    _report(run, problem.shown_names())
     same = before is None or interrupted or _is_same(*before, run)
     if out is not None:
         _write(run, out)
@@ -202,7 +203,7 @@ def _check_targets(out: Path | None, plot: Path | None) -> None:
     check_picture("--plot", plot)
 
 
-def _report(run: Any) -> None:
+def _report(run: Any, names: list[str]) -> None:
     console = Console()
     along = "step" if "step" in run.dims else "time"
     recorded = run.sizes[along]
@@ -221,10 +222,11 @@ def _report(run: Any) -> None:
     if "first_perfect" in run:
         console.print(f"perfect accuracy: {_when(run, along)}")
         console.print(f"spikes: {_spikes(run, along)}")
-        forgotten = [int(t) + 1 for t in run.token[run.num_forgotten.values > 0].values]
+        forgotten = [names[x] for x in run.num_forgotten.values.nonzero()[0]]
         if forgotten:
-            shown = ", ".join(map(str, forgotten[:10])) + (", ..." if len(forgotten) > 10 else "")
-            console.print(f"forgotten at some {along}: token {shown}")
+            shown = ", ".join(forgotten[:10]) + (", ..." if len(forgotten) > 10 else "")
+            line = f"forgotten at some {along}: token {shown}"
+            console.print(line, soft_wrap=True, markup=False, emoji=False)
 
 
 def _when(run: Any, along: str) -> str:

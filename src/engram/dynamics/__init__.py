@@ -1,12 +1,15 @@
 """How a system moves: the five gradient dynamics of Section 2, and the one verb that runs them."""
 
 from engram.dynamics._base import AbstractDynamics as AbstractDynamics
+from engram.dynamics._base import AbstractFlow as AbstractFlow
 from engram.dynamics._base import AbstractStepwise as AbstractStepwise
 from engram.dynamics._descent import Descent as Descent
 from engram.dynamics._descent import GradientDescent as GradientDescent
 from engram.dynamics._descent import PracticalDescent as PracticalDescent
 from engram.dynamics._descent import StochasticGradientDescent as StochasticGradientDescent
 from engram.dynamics._flow import GradientFlow as GradientFlow
+from engram.dynamics._ledger import Ledger as Ledger
+from engram.dynamics._ledger import empty_ledger as empty_ledger
 from engram.dynamics._optimizers import AbstractOptimizer as AbstractOptimizer
 from engram.dynamics._optimizers import Optimizer as Optimizer
 from engram.dynamics._optimizers import Plain as Plain
@@ -35,6 +38,9 @@ from engram.dynamics._sampling import Curriculum as Curriculum
 from engram.dynamics._sampling import Epochs as Epochs
 from engram.dynamics._sampling import Everything as Everything
 from engram.dynamics._sampling import Replayed as Replayed
+from engram.dynamics._schedules import cosine as cosine
+from engram.dynamics._schedules import piecewise as piecewise
+from engram.dynamics._schedules import warmup as warmup
 from engram.dynamics._stochastic_flow import StochasticGradientFlow as StochasticGradientFlow
 from engram.dynamics._trajectory import Status as Status
 from engram.dynamics._trajectory import Trajectory as Trajectory

@@ -11,6 +11,7 @@ from jaxtyping import Float, PRNGKeyArray, PyTree
 
 from engram._checks import InputError, check_count, is_traced, read_array
 from engram._types import Array
+from engram.dynamics._trajectory import Trajectory
 from engram.registry import read_off
 from engram.system import AbstractSystem
 
@@ -29,6 +30,13 @@ class AbstractDynamics(eqx.Module):
         """The state within what is carried."""
         return inner
 
+    def law_at(
+        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+    ) -> Array | None:
+        """The law of the data that step `index` sees; None for the system's own."""
+        del system, inner, index, key
+        return None
+
     def threshold(self, index: Array) -> Float[Array, ""]:
         """The sharpness beyond which this method is unstable on a quadratic; NaN if that is not known."""
         del index
@@ -44,12 +52,44 @@ class AbstractDynamics(eqx.Module):
         """Why it cannot run in the space of particles or margins, in a sentence; None if it can."""
         return None
 
+    @property
+    @abc.abstractmethod
+    def end(self) -> float:
+        """The flow time at which a whole run ends; NaN if that is not known."""
+
+    @property
+    def needs_margins_only(self) -> bool:
+        """Whether a run in the space of margins needs nothing but them: not even lengths of updates."""
+        return False
+
     def settings(self) -> dict[str, Any]:
         """Its kind and its numbers, by the names that specs and files have for them."""
         return read_off("dynamics", self)
 
     def check(self, system: AbstractSystem) -> None:
         """Refuse a system that it does not fit; on the host, before a run."""
+
+
+class AbstractFlow(AbstractDynamics):
+    """Dynamics in continuous time, solved as a whole and recorded at its own times."""
+
+    times: eqx.AbstractVar[Any]
+
+    @abc.abstractmethod
+    def solve(self, system: AbstractSystem, state: PyTree, times: Array, record: Any) -> Trajectory:
+        """Move a state, recording `record(state)` at the given times; pure, so it may be compiled."""
+
+    @property
+    def end(self) -> float:
+        return float(self.times[-1])
+
+    def at(self, times: Any) -> "AbstractFlow":
+        """The same, recorded at other times."""
+        return eqx.tree_at(lambda flow: flow.times, self, times)
+
+    def attempts(self) -> list["AbstractFlow"]:
+        """What to try in turn until one does not run out of steps: by default itself alone."""
+        return [self]
 
 
 class AbstractStepwise(AbstractDynamics):
@@ -84,6 +124,10 @@ class AbstractStepwise(AbstractDynamics):
     @abc.abstractmethod
     def time_at(self, steps: Any) -> Any:
         """The flow time that corresponds to each step: the sum of the learning rates so far."""
+
+    @property
+    def end(self) -> float:
+        return float(self.time_at(np.asarray([self.num_steps]))[0])
 
 
 def read_rate(learning_rate: Any, steps: int) -> Any:

@@ -82,6 +82,11 @@ class Descent(AbstractStepwise):
         add = lambda x, c: jnp.asarray(x + c, jnp.asarray(x).dtype)
         return Moving(jax.tree.map(add, inner.state, change), memory, drawn)
 
+    def law_at(
+        self, system: AbstractSystem, inner: Moving, index: Array, key: PRNGKeyArray | None
+    ) -> Array | None:
+        return self.sampling.law(system, inner.drawn, index, key)[0]
+
     def state_of(self, inner: Moving) -> Any:
         return inner.state
 
@@ -101,6 +106,10 @@ class Descent(AbstractStepwise):
     @property
     def needs_weights(self) -> str | None:
         return self.optimizer.needs_weights
+
+    @property
+    def needs_margins_only(self) -> bool:
+        return self.optimizer.is_plain
 
     @property
     def learning_rate(self) -> Any:

@@ -17,12 +17,12 @@ from engram._checks import (
     is_traced,
 )
 from engram._types import Array
-from engram.dynamics._base import AbstractDynamics
+from engram.dynamics._base import AbstractFlow
 from engram.dynamics._trajectory import Status, Trajectory
 from engram.system import AbstractSystem
 
 
-class GradientFlow(AbstractDynamics):
+class GradientFlow(AbstractFlow):
     r"""Gradient flow, $dW = -\nabla L(W)\,dt$.
 
     Learnt margins grow like $\log t$, so the flow is integrated in $s = \log(1 + t)$, where an explicit
@@ -76,6 +76,26 @@ class GradientFlow(AbstractDynamics):
     def settings(self) -> dict[str, Any]:
         return {"kind": "flow"} | vars(self)
 
+    def solve(self, system: AbstractSystem, state: PyTree, times: Array, record: Any) -> Trajectory:
+        if self.solver != "auto":
+            return _solve(system, self, state, times, record, self.solver, self.max_steps)
+        few = min(self.max_steps, EXPLICIT_STEPS)
+        first = _solve(system, self, state, times, record, "explicit", few)
+        stuck = first.status == Status.STEP_LIMIT
+        implicit = lambda: _solve(system, self, state, times, record, "implicit", self.max_steps)
+        return jax.lax.cond(stuck, implicit, lambda: first)
+
+    def attempts(self) -> list[AbstractFlow]:
+        """The solvers of "auto" by themselves, so that the second compiles only if the first gets stuck."""
+        if self.solver != "auto":
+            return [self]
+        options: Any = {"times": self.times, "rtol": self.rtol, "atol": self.atol}
+        few = min(EXPLICIT_STEPS, self.max_steps)
+        return [
+            GradientFlow(**options, solver="explicit", max_steps=few),
+            GradientFlow(**options, solver="implicit", max_steps=self.max_steps),
+        ]
+
 
 def _read_tolerance(name: str, value: Any) -> np.ndarray:
     if not 0 < check_scalar(name, value) < np.inf:
@@ -104,19 +124,6 @@ def read_times(times: Any, end: Any, num_times: int, spacing: str) -> Any:
 
 # Beyond this many steps the explicit solver is stuck in a stiff valley.
 EXPLICIT_STEPS = 4096
-
-
-def solve(
-    system: AbstractSystem, flow: GradientFlow, state: PyTree, times: Array, record: Any
-) -> Trajectory:
-    """Integrate the flow and record it at the given times; pure, so it may be compiled."""
-    if flow.solver != "auto":
-        return _solve(system, flow, state, times, record, flow.solver, flow.max_steps)
-    few = min(flow.max_steps, EXPLICIT_STEPS)
-    first = _solve(system, flow, state, times, record, "explicit", few)
-    stuck = first.status == Status.STEP_LIMIT
-    implicit = lambda: _solve(system, flow, state, times, record, "implicit", flow.max_steps)
-    return jax.lax.cond(stuck, implicit, lambda: first)
 
 
 def _expand(mask: Array, like: Array) -> Array:

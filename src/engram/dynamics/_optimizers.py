@@ -22,6 +22,7 @@ class AbstractOptimizer(eqx.Module):
 
     is_linear = False  # whether changes are linear in gradients, so that particles can follow
     is_normalised = False  # whether gradients are divided by their norm first
+    is_plain = False  # whether a change is the gradient times a number that is known beforehand
 
     def over(self, steps: int) -> "AbstractOptimizer":
         """The same for a run of so many steps: schedules become tables, so that numbers compile once."""
@@ -80,6 +81,8 @@ class Plain(AbstractOptimizer):
     """
 
     learning_rate: Any
+
+    is_plain = True
 
     def over(self, steps: int) -> "Plain":
         return Plain(read_rate(self.learning_rate, steps))

@@ -12,8 +12,8 @@ from jaxtyping import Int, PRNGKeyArray, PyTree
 from engram._checks import InputError
 from engram._precision import nan_is_a_result, traceable
 from engram._types import Array
-from engram.dynamics._base import AbstractDynamics, AbstractStepwise
-from engram.dynamics._flow import GradientFlow, solve
+from engram.dynamics._base import AbstractDynamics, AbstractFlow, AbstractStepwise
+from engram.dynamics._ledger import PAGE, chosen, filed, has_room, ledgers_of, without_books
 from engram.dynamics._trajectory import Status, Trajectory
 from engram.registry import read_off
 from engram.system import AbstractSystem, Look, named_parts
@@ -24,29 +24,35 @@ BURST = 32
 
 
 class Moment(eqx.Module):
-    """A moment of a run: what moves, how it moves, what is carried, and a look at the state."""
+    """A moment of a run: what moves, how it moves, what is carried, a look at the state, the run's key."""
 
     system: Any
     dynamics: Any
     carry: Any
     look: Look
+    key: Any = None
 
     @property
     def state(self) -> Any:
         return self.dynamics.state_of(self.carry.inner)
 
 
-def moment_of(system: AbstractSystem, dynamics: AbstractDynamics, carry: Any) -> Moment:
+def moment_of(
+    system: AbstractSystem, dynamics: AbstractDynamics, carry: Any, key: PRNGKeyArray | None = None
+) -> Moment:
     """The moment at which a run is."""
-    return Moment(system, dynamics, carry, system.look(dynamics.state_of(carry.inner)))
+    return Moment(system, dynamics, carry, system.look(dynamics.state_of(carry.inner)), key)
 
 
 class AbstractFold(eqx.Module):
     """A reduction over every step: first hits, spikes and such cannot come from sparse records.
 
     `init` and `update` are enough. A fold that `can_glide` has `watch`, `see`, `is_quiet` and `skip` as
-    well, and goes faster through stretches in which nothing happens.
+    well, and goes faster through stretches in which nothing happens. What comes in any number is put into a
+    `Ledger`, which `simulate` empties on the way.
     """
+
+    reads_states = True  # whether a look at a state is not enough for it
 
     @abc.abstractmethod
     def init(self, system: AbstractSystem, state: PyTree) -> Any:
@@ -66,6 +72,19 @@ class AbstractFold(eqx.Module):
     def settings(self) -> dict[str, Any]:
         """Its kind and its numbers, as specs and files have them."""
         return read_off("event", self)
+
+    def describe_all(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+        """The results of many runs, one in each row of what was folded: by default one after another."""
+        rows = range(len(jax.tree.leaves(folded)[0]))
+        each = [self.describe(jax.tree.map(lambda x, k=k: x[k], folded), last) for k in rows]
+        return {
+            name: (axes, np.stack([one[name][1] for one in each]))
+            for name, (axes, _) in each[0].items()
+        }
+
+    def for_lanes(self) -> "AbstractFold":
+        """The fold for many runs side by side, whose ledgers nobody reads; by default itself."""
+        return self
 
     @property
     def can_glide(self) -> bool:
@@ -117,18 +136,22 @@ def advance(
     stop: Any = None,
     key: PRNGKeyArray | None = None,
     bursts: bool = True,
+    waits: Any = False,
 ) -> Carry:
     """Go on to step `until`, unless the state stops being finite or `stop(state)` holds before.
 
     The fold sees each state that is left behind; the one arrived at is seen when it is left, or by
     `finish`. Without `bursts` it goes step by step, which compiles to a third of the program: the same
-    path, and as fast where `until` is less than a burst away.
+    path, and as fast where `until` is less than a burst away. If it `waits`, it also ends where a ledger of
+    the fold might overflow, to go on when that is emptied; whole bursts stay whole.
     """
+    bursts = bursts and all(ledger.capacity >= BURST for ledger in ledgers_of(carry.folded))
+    may_go = lambda carry, steps: jnp.logical_not(waits) | has_room(carry.folded, steps)
 
     def take(carry: Carry) -> Carry:
         folded = carry.folded
         if fold is not None:
-            folded = fold.update(folded, carry.index, moment_of(system, dynamics, carry))
+            folded = fold.update(folded, carry.index, moment_of(system, dynamics, carry, key))
         inner = dynamics.step(system, carry.inner, carry.index, key)
         return Carry(carry.index + 1, inner, folded, carry.status)
 
@@ -143,7 +166,7 @@ def advance(
         def body(i, inner_and_watched):
             inner, watched = inner_and_watched
             here = Carry(carry.index + i, inner, carry.folded, carry.status)
-            watched = fold.see(watched, moment_of(system, dynamics, here))
+            watched = fold.see(watched, moment_of(system, dynamics, here, key))
             return dynamics.step(system, inner, here.index, key), watched
 
         watched = fold.watch(carry.folded, carry.index)
@@ -152,19 +175,45 @@ def advance(
         ahead = Carry(carry.index + BURST, inner, folded, carry.status)
         return ahead, fold.is_quiet(watched)
 
+    def page(carry: Carry) -> Carry:
+        """As many steps as a ledger has room for on a page."""
+        light, restored = without_books(carry)
+        return filed(restored(jax.lax.fori_loop(0, PAGE, lambda _, c: take(c), light)))
+
     def walk(carry: Carry) -> Carry:
         """A burst in which the fold takes in every step."""
+        if ledgers_of(carry.folded):
+            return jax.lax.fori_loop(0, BURST // PAGE, lambda _, c: page(c), carry)
         return jax.lax.fori_loop(0, BURST, lambda _, c: take(c), carry)
+
+    is_burst = lambda c: c[1] & (c[0].index + BURST <= until)
+
+    def soar(carry: Carry, fold: AbstractFold) -> tuple[Carry, Array]:
+        """Bursts, as long as nothing happens in them; whether that was to the end."""
+
+        def on(c):
+            ahead, quiet = glide(c[0], fold)
+            quiet = quiet & is_finite(ahead)
+            return chosen(quiet, ahead, c[0]), quiet
+
+        light, restored = without_books(carry)
+        light, quiet = jax.lax.while_loop(is_burst, on, (light, jnp.ones((), bool)))
+        return restored(light), quiet
 
     def burst(carry_and_sound):
         carry, _ = carry_and_sound
         if fold is None or not fold.can_glide:
             ahead = walk(carry)
         else:
-            glided, quiet = glide(carry, fold)
-            ahead = jax.lax.cond(quiet, lambda: glided, lambda: walk(carry))
+            carry, quiet = soar(carry, fold)
+            # A loop of one round or none: unlike `cond`, it changes a ledger where it is.
+            _, ahead = jax.lax.while_loop(
+                lambda c: c[0],
+                lambda c: (jnp.zeros((), bool), walk(c[1])),
+                (~jnp.asarray(quiet), carry),
+            )
         sound = is_finite(ahead)
-        return jax.tree.map(lambda a, b: jnp.where(sound, a, b), ahead, carry), sound
+        return chosen(sound, ahead, carry), sound
 
     def one(carry: Carry) -> Carry:
         ahead = take(carry)
@@ -173,14 +222,18 @@ def advance(
             met = stop(dynamics.state_of(carry.inner))
             status = jnp.where(met, int(Status.STOPPED), status)
         keep = status == Status.RUNNING
-        moved = jax.tree.map(lambda a, b: jnp.where(keep, a, b), ahead, carry)
+        moved = filed(chosen(keep, ahead, carry))
         return eqx.tree_at(lambda c: c.status, moved, status)
 
+    goes_on: Any = True
     if stop is None and bursts:
-        carry, _ = jax.lax.while_loop(
-            lambda c: c[1] & (c[0].index + BURST <= until), burst, (carry, _is_running(carry))
+        carry, sound = jax.lax.while_loop(
+            lambda c: is_burst(c) & may_go(c[0], BURST), burst, (carry, _is_running(carry))
         )
-    carry = jax.lax.while_loop(lambda c: _is_running(c) & (c.index < until), one, carry)
+        goes_on = ~is_burst((carry, sound))
+    carry = jax.lax.while_loop(
+        lambda c: goes_on & _is_running(c) & (c.index < until) & may_go(c, 1), one, carry
+    )
     if stop is None:
         return carry
     met = _is_running(carry) & stop(dynamics.state_of(carry.inner))
@@ -203,13 +256,13 @@ def segment(
     stop: Any = None,
     key: PRNGKeyArray | None = None,
     bursts: bool = True,
+    waits: Any = False,
 ) -> tuple[Carry, Any, Array]:
     """Go on through the steps `at`, recording at each; records that were not reached are NaN."""
+    options: Any = {"fold": fold, "stop": stop, "key": key, "bursts": bursts, "waits": waits}
 
     def to(carry: Carry, until: Array):
-        carry = advance(
-            system, dynamics, carry, until, fold=fold, stop=stop, key=key, bursts=bursts
-        )
+        carry = advance(system, dynamics, carry, until, **options)
         reached = carry.index >= until
         noted = record(system, dynamics, carry)
         return carry, (jax.tree.map(lambda x: _blank_unless(reached, x), noted), reached)
@@ -225,12 +278,16 @@ def _blank_unless(reached: Array, value: Array) -> Array:
 
 
 def finish(
-    system: AbstractSystem, dynamics: AbstractStepwise, carry: Carry, fold: AbstractFold | None
+    system: AbstractSystem,
+    dynamics: AbstractStepwise,
+    carry: Carry,
+    fold: AbstractFold | None,
+    key: PRNGKeyArray | None = None,
 ) -> Any:
     """What the fold makes of the whole run, the last state included."""
     if fold is None:
         return None
-    return fold.update(carry.folded, carry.index, moment_of(system, dynamics, carry))
+    return filed(fold.update(carry.folded, carry.index, moment_of(system, dynamics, carry, key)))
 
 
 @traceable
@@ -268,10 +325,10 @@ def run(
         raise InputError(
             f"`{type(dynamics).__name__}` draws random numbers: pass `key=jax.random.key(0)`."
         )
-    if isinstance(dynamics, GradientFlow):
+    if isinstance(dynamics, AbstractFlow):
         if fold is not None or stop is not None:
             raise InputError("`fold` and `stop` need steps, and a flow has none. Leave them out.")
-        return solve(system, dynamics, state, at, record)
+        return dynamics.solve(system, state, at, record)
     if not isinstance(dynamics, AbstractStepwise):
         raise InputError(f"`dynamics` must be one of engram's dynamics, got {dynamics!r}.")
     carry = begin(system, dynamics, state, fold)
@@ -283,7 +340,7 @@ def run(
     return Trajectory(
         times=at,
         records=records,
-        folded=finish(system, dynamics, carry, fold),
+        folded=finish(system, dynamics, carry, fold, key),
         final=dynamics.state_of(carry.inner),
         status=jnp.where(running, int(Status.COMPLETED), carry.status),
         stopped_at=carry.index,

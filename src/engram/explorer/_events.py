@@ -1,11 +1,12 @@
 """Events of a run in words: spikes, tokens forgotten and re-learnt, all recalled; with the tokens behind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 _NAMED = 3  # tokens named as the cause of a spike, at most
+_LISTED = 8  # spikes, at most; the page says how many there were
 
 Values = Mapping[str, np.ndarray]
 Step = Callable[[Any], float | None]
@@ -21,7 +22,8 @@ def losses_at_spikes(
     if "token_losses" not in found:
         return clock, np.zeros((len(clock), 0))
     if "step" in found:
-        needed = np.concatenate([found["spike_start"] - 1, found["spike_step"]])
+        listed = slice(_LISTED)
+        needed = np.concatenate([found["spike_start"][listed] - 1, found["spike_step"][listed]])
         if not np.isin(needed, found["step"]).all():
             found = again(needed.astype(int))
             clock = found["step"].astype(float)
@@ -29,10 +31,14 @@ def losses_at_spikes(
 
 
 def events_of(
-    found: Values, clock: np.ndarray, step: Step, losses: tuple[np.ndarray, np.ndarray]
+    found: Values,
+    clock: np.ndarray,
+    step: Step,
+    losses: tuple[np.ndarray, np.ndarray],
+    names: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Spikes, tokens forgotten and re-learnt, and perfect accuracy, in the order of their steps."""
-    events = [*_spikes(found, step, losses), *_forgotten(found, step)]
+    events = [*_spikes(found, step, losses, names), *_forgotten(found, step, names)]
     first, stays = step(found["first_perfect"]), step(found["perfect_from"])
     for when in dict.fromkeys((first, stays)):
         if when is None:
@@ -56,9 +62,11 @@ def _tie(found: Values, clock: np.ndarray, when: float) -> str:
     return " (some by a tie)" if (margins <= 0).any() else ""
 
 
-def _spikes(found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray]) -> list[Any]:
+def _spikes(
+    found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray], names: Sequence[str]
+) -> list[Any]:
     events = []
-    for k in range(len(found["spike_step"])):
+    for k in range(min(len(found["spike_step"]), _LISTED)):
         begin, peak = step(found["spike_start"][k]), step(found["spike_step"][k])
         assert begin is not None
         assert peak is not None
@@ -67,7 +75,7 @@ def _spikes(found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray]) ->
         text = f"loss spike, {height:.3g} times the lowest loss before it"
         if not np.isfinite(height):
             text = "loss spike, from a loss that had fallen to zero"
-        text += f"; {_names(causes)} behind it" if causes else ""
+        text += f"; {_listed(causes, names)} behind it" if causes else ""
         events.append({"kind": "spike", "step": peak, "tokens": causes, "text": text})
     return events
 
@@ -84,7 +92,7 @@ def spike_causes(clock: np.ndarray, losses: np.ndarray, begin: float, peak: floa
     return order[: min(enough, _NAMED)].tolist()
 
 
-def _forgotten(found: Values, step: Step) -> list[Any]:
+def _forgotten(found: Values, step: Step, names: Sequence[str]) -> list[Any]:
     counts = found.get("num_forgotten", np.zeros(0))
     grouped: dict[tuple[str, str, float], list[int]] = {}
 
@@ -102,12 +110,12 @@ def _forgotten(found: Values, step: Step) -> list[Any]:
         if back is not None and last is not None and back > last:
             put("relearnt", "re-learnt", back, token)
     return [
-        {"kind": kind, "step": when, "tokens": tokens, "text": f"{_names(tokens)} {words}"}
+        {"kind": kind, "step": when, "tokens": tokens, "text": f"{_listed(tokens, names)} {words}"}
         for (kind, words, when), tokens in grouped.items()
     ]
 
 
-def _names(tokens: list[int]) -> str:
-    shown = ", ".join(str(token + 1) for token in tokens[:6])
+def _listed(tokens: list[int], names: Sequence[str]) -> str:
+    shown = ", ".join(names[token] for token in tokens[:6])
     more = f" and {len(tokens) - 6} more" if len(tokens) > 6 else ""
     return f"token{'s' if len(tokens) > 1 else ''} {shown}{more}"

@@ -72,7 +72,8 @@ def _faults(system: Any, dynamics: Any, start: Any, asked: Iterable[Any]) -> dic
 
 def _trace(item: Any, system: Any, dynamics: Any, state: Any) -> tuple[int, ...]:
     """The shape of what an observable has at a step."""
-    record, zero = make_record((item,), system, dynamics), jnp.zeros((), int)
+    key = jax.random.key(0) if dynamics.needs_key else None
+    record, zero = make_record((item,), system, dynamics, key), jnp.zeros((), int)
 
     def at(state: Any) -> Any:
         is_stepwise = isinstance(dynamics, AbstractStepwise)

@@ -15,29 +15,28 @@ from engram.explorer._objects import (
     make_when,
 )
 from engram.problem import Problem
-from engram.registry import find, plugins
+from engram.registry import origins
 
 
 def _written_out(problem: Problem) -> str:
     """A problem by its numbers, to the last bit."""
-    text = ",\n    ".join(
-        f"{name}={np.asarray(getattr(problem, name)).tolist()!r}"
-        for name in ("inputs", "outputs", "probs", "targets")
-    )
+    arrays = ("inputs", "outputs", "probs", "targets")
+    values = {name: np.asarray(getattr(problem, name)).tolist() for name in arrays}
+    values |= {name: getattr(problem, name) for name in ("names", "class_names")}
+    given = (f"{name}={value!r}" for name, value in values.items() if value is not None)
+    text = ",\n    ".join(given)
     return f"engram.Problem(\n    {text},\n)"
 
 
 def _loads(state: S.State) -> list[str]:
     """The lines that register what a state names and engram does not have."""
-    origins = dict.fromkeys(find(*chosen).origin for chosen in S.chosen_by(state))
-    known = {each["module"]: each for each in plugins()}
     lines = []
-    for origin in filter(None, origins):
-        path = known.get(origin, {}).get("path")
+    for origin in origins(S.used_in(state)):
+        path, module = origin.get("path"), origin["module"]
         told = (
             "# run first what registers your own names"
-            if origin == "__main__"
-            else f"import {origin}"
+            if module == "__main__"
+            else f"import {module}"
         )
         lines.append(f"engram.registry.load_plugin({path!r})" if path else told)
     return [*lines, ""] if lines else []
@@ -62,7 +61,7 @@ def python_lines(state: S.State, own: Mapping[str, Problem]) -> str:
         names = known_of(state, system, dynamics.value, start.value).record
         lines.append(
             f"    engram.simulate(\n        problem, {dynamics.lines}{what}, start=start,\n"
-            f"        record={names!r}{key}{when.lines}{make_events(state, run).lines},\n    ),"
+            f"        record={names!r}{key}{when.lines}{make_events(state).lines},\n    ),"
         )
     lines += [
         "]",

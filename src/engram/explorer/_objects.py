@@ -16,7 +16,7 @@ from engram.registry import entry_of, make
 from engram.simulation import log_spaced
 
 _FLOW_POINTS = 257
-_MOST = {"num_inputs": MOST_TOKENS, "num_outputs": 10, "dim": 32}
+_MOST = {"num_tokens": MOST_TOKENS, "num_classes": 10, "dim": 32, "output_dim": 32}
 _MOST_NUMBERS = 2**16  # of a state
 
 
@@ -30,7 +30,7 @@ class Made(NamedTuple):
 def has_plane(problem: Problem) -> bool:
     """Whether two coordinates are all that the loss depends on."""
     outputs = np.asarray(problem.outputs)
-    return problem.dim == 2 and problem.num_outputs == 2 and bool((outputs[0] != outputs[1]).any())
+    return problem.dim == 2 and problem.num_classes == 2 and bool((outputs[0] != outputs[1]).any())
 
 
 # --- problems -------------------------------------------------------------------------------------------
@@ -182,10 +182,11 @@ def short(table: Mapping[str, Any]) -> Any:
     return table["kind"] if len(table) == 1 else dict(table)
 
 
-def make_events(state: S.State, run: S.Run) -> Made:
-    """What is looked for at every step; a flow, which has no steps, takes engram's own events only."""
-    if not state.events or is_timed(run.kind):
+def make_events(state: S.State) -> Made:
+    """What is looked for at every step: engram's own events, and those that are asked for."""
+    if not state.events:
         return Made(True, "")
-    folds = [make("event", item) for item in state.events]
-    texts = [f'engram.registry.make("event", {short(item)!r})' for item in state.events]
-    return Made([True, *folds], f", events=[True, {', '.join(texts)}]")
+    items = ", ".join(repr(short(item)) for item in state.events)
+    return Made(
+        [True, *(make("event", item) for item in state.events)], f", events=[True, {items}]"
+    )

@@ -77,7 +77,7 @@ def run_series(
             what, dynamics, start=start, record=record, key=key, progress=tell, **more
         )
 
-    events = _named(make_events(state, run).value, state)
+    events = _named(make_events(state).value, state)
     found = compute(known.record, events=events, **make_when(run, state.steps).value)
     if is_cold:  # a flow, which tells nothing on its way
         ticket.begin()
@@ -105,8 +105,6 @@ def run_series(
         series |= _few_sharpnesses(compute, values, rate)
     else:
         unknown["sharpness"] = "`sharpness` is not known."
-    if state.events and events is True:
-        unknown["events"] = "`events` need steps, and a flow has none."
     words = {
         "status": found.attrs["status"],
         "status_text": _WORDS.get(found.attrs["status"], found.attrs["status_text"]),
@@ -118,7 +116,9 @@ def run_series(
         "perfect_from": step(values["perfect_from"]),
         "last_rise": step(values["last_rise"]),
         "thresholds": _thresholds(run, dynamics, state.steps, what, start),
-        "events": events_of(values, clock, step, losses_at_spikes(values, clock, again)),
+        "events": events_of(
+            values, clock, step, losses_at_spikes(values, clock, again), problem.shown_names()
+        ),
         "found": _found(values),
         "symbols": {name: find("observable", name).about.get("symbol", "") for name in extra},
     }

@@ -26,7 +26,7 @@ from engram.explorer._catalogue import (
     hidden_fields,
     names_for,
 )
-from engram.registry import entries, fields_of, names_of
+from engram.registry import Entry, fields_of, names_of, used_by
 from engram.specs._faults import Faults
 from engram.specs._tables import read_table
 
@@ -320,18 +320,13 @@ class State(Part):
         return self.system["kind"] == "memory" and not self.system.get("layer_norm")
 
 
-def chosen_by(state: State) -> list[tuple[str, str]]:
-    """The kind and the name of everything that a state names and others may have registered."""
-    found = [("system", state.system["kind"])]
-    found += (
-        [("problem", state.problem.table["family"])] if isinstance(state.problem, Family) else []
-    )
-    found += [("observable", item["kind"]) for item in state.record]
-    found += [("event", item["kind"]) for item in state.events]
-    for run in state.runs:
-        found += [("dynamics", run.kind), ("optimizer", run.kind)]
-        found += [(part, run.table[part]) for part in PARTS if part in run.table]
-    return [(kind, name) for kind, name in dict.fromkeys(found) if name in entries(kind)]
+def used_in(state: State) -> list[Entry]:
+    """Everything that a state names."""
+    found = [*used_by("system", state.system)]
+    found += used_by("problem", state.problem.table) if isinstance(state.problem, Family) else []
+    for kind, items in (("observable", state.record), ("event", state.events)):
+        found += [entry for item in items for entry in used_by(kind, item)]
+    return found + [entry for run in state.runs for entry in used_by("dynamics", run.table)]
 
 
 class Request(Part):

@@ -20,9 +20,8 @@ from engram.explorer._objects import make_problem
 from engram.explorer._plane import plane_part
 from engram.explorer._programs import is_known, programs_of
 from engram.explorer._runs import runs_part
-from engram.explorer._state import Request, State, chosen_by
+from engram.explorer._state import Request, State, used_in
 from engram.problem import Problem
-from engram.registry import find
 
 VERSION = 1
 
@@ -56,7 +55,7 @@ def blaming_plugins(state: State) -> Iterator[None]:
     except (InputError, Stale, TooLong):
         raise
     except Exception as error:
-        own = [f"{kind} {name!r}" for kind, name in chosen_by(state) if find(kind, name).origin]
+        own = dict.fromkeys(f"{each.kind} {each.name!r}" for each in used_in(state) if each.origin)
         if not own:
             raise
         logging.getLogger("engram.explorer").exception("%s cannot be computed", ", ".join(own))

@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from engram import plotting
-from engram.observables import SPIKE_FACTOR
+from engram.observables import Events, events_of_series
+from engram.system import Look
 
 # From first to last: dark to light (of "magma"), so that no token looks like a learning rate.
 FIVE = ["#000004", "#51127C", "#B73779", "#FC8961", "#E8C547"]
@@ -21,8 +22,8 @@ def num_spikes(loss: Any) -> int:
     """How often the loss leaves `SPIKE_FACTOR` times its running minimum upwards."""
     loss = np.asarray(loss, float)
     loss = loss[np.isfinite(loss)]
-    above = loss > SPIKE_FACTOR * np.minimum.accumulate(loss)
-    return int((above[1:] & ~above[:-1]).sum())
+    events = Events(parts=("losses",), capacity=0)
+    return int(events_of_series(events, Look(loss)).num_spikes) if len(loss) else 0
 
 
 def taken_back(margins: Any) -> float:

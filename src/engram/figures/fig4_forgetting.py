@@ -109,7 +109,7 @@ def _exact(problem: Problem) -> xr.Dataset:
     at = lambda W: plane.coordinates(problem, W)[0]
     nowhere = np.full(2, np.nan)
     best = found.minimiser
-    forgotten = np.isin(np.arange(problem.num_inputs), found.forgotten)
+    forgotten = np.isin(np.arange(problem.num_tokens), found.forgotten)
     return xr.Dataset(
         {
             "excess_risk": found.excess,

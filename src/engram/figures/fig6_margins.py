@@ -95,7 +95,7 @@ def _over_draws(dim: int, settings: Settings) -> xr.Dataset:
 def _ends(problems: Problem, rates: Any, steps: int) -> Any:
     def one(problem: Problem, rate: Any) -> Any:
         system, descent = ParticleSystem(problem), GradientDescent(rate, steps)
-        state = system.start(jnp.zeros((problem.dim, problem.dim)))
+        state = system.start(jnp.zeros(problem.zero_weights.shape))
         end = advance(system, descent, begin(system, descent, state, None), jnp.asarray(steps))
         last = descent.state_of(end.inner)
         return system.loss(last), particles.error_rate(problem, last.scores)

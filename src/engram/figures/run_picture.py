@@ -17,13 +17,16 @@ def draw_run(run: xr.Dataset, problem: Problem, title: str) -> Figure:
     """Draw what was recorded of a run: whichever of loss, error, margins and weights there is."""
     along = "step" if "step" in run.dims else "time"
     panels = [name for name in ("loss", "margins") if name in run]
-    plane = "weights" in run and problem.dim == 2 and problem.num_outputs == 2
+    plane = "weights" in run and problem.dim == 2 and problem.num_classes == 2
     plane = plane and not problem.is_noisy and bool(np.ptp(problem.outputs, axis=0).any())
     count = max(1, len(panels) + plane)
     figure = plotting.new_figure(3.6 * count, 3.1)
     axes = figure.subplots(1, count, squeeze=False)
     for place, name in zip(axes[0], panels, strict=False):
-        (_draw_loss if name == "loss" else _draw_margins)(place, run, along)
+        if name == "loss":
+            _draw_loss(place, run, along)
+        else:
+            _draw_margins(place, run, along, problem.shown_names())
         place.set_xlabel("step $t$" if along == "step" else "time $t$")
         if _spans_decades(run[along].values):
             place.set_xscale("symlog", linthresh=1)
@@ -72,10 +75,11 @@ def _spikes(run: xr.Dataset) -> str:
     return "spikes" if told == kept else f"first {kept} of {told} spikes"
 
 
-def _draw_margins(axes: Axes, run: xr.Dataset, along: str) -> None:
+def _draw_margins(axes: Axes, run: xr.Dataset, along: str, names: list[str]) -> None:
     num = run.sizes["token"]
     for token in range(num):
-        label = f"token {token + 1}" if num <= len(COLOURS) else None
+        # A dollar sign would begin a formula.
+        label = f"token {names[token]}".replace("$", r"\$") if num <= len(COLOURS) else None
         colour = COLOURS[token % len(COLOURS)] if num <= len(COLOURS) else "0.4"
         axes.plot(run[along], run.margins[:, token], color=colour, lw=1.2, label=label)
     axes.axhline(0, color="0.6", lw=0.8, zorder=0)

@@ -12,6 +12,7 @@ from matplotlib.ticker import NullFormatter
 
 from engram import plotting
 from engram._checks import InputError
+from engram.problem._names import show_name
 from engram.sweeps import CLASSES, boundary, loaded
 
 _STEPS = ("first_perfect", "perfect_from", "last_rise")
@@ -54,7 +55,7 @@ def draw_sweep(
         )
     lines = [boundary(data, name) for name in theory]
     said = [line.told for line in lines]
-    field, told = _reduced(data[value], x, y, at or {})
+    field, told = _reduced(_numbered(data[value]), x, y, at or {})
     said += told
     dims = [str(dim) for dim in field.dims if dim != "tail"]
     with plotting.style():
@@ -72,6 +73,15 @@ def draw_sweep(
                 _across(axes, line, field, across, up)
         axes.set_title(_title(spec, value, told), wrap=True)
         return figure, said
+
+
+def _numbered(field: xr.DataArray) -> xr.DataArray:
+    """Axes that go by names as axes of numbers from zero, which keep the names for their ticks."""
+    named = [dim for dim in field.dims if field[dim].dtype.kind in "OSU"]
+    shown = {dim: [show_name(str(name)) for name in field[dim].values] for dim in named}
+    return field.assign_coords(
+        {dim: (dim, np.arange(len(names)), {"names": names}) for dim, names in shown.items()}
+    )
 
 
 def _reduced(
@@ -137,11 +147,13 @@ def _spans_decades(z: np.ndarray) -> bool:
     return bool(len(z) and z.min() > 0 and z.max() > 20 * z.min())
 
 
-def _scale(axes: Axes, which: str, name: str, values: np.ndarray) -> None:
+def _scale(axes: Axes, which: str, name: str, along: xr.DataArray) -> None:
+    values = along.values
     if _is_log(values):
         getattr(axes, f"set_{which}scale")("log")
     if values.dtype.kind in "iu" and len(values) <= 16:  # whole numbers, each with its tick
-        getattr(axes, f"set_{which}ticks")(values, [str(each) for each in values])
+        labels = along.attrs.get("names", [str(each) for each in values])
+        getattr(axes, f"set_{which}ticks")(values, [label.replace("$", r"\$") for label in labels])
         getattr(axes, f"{which}axis").set_minor_formatter(NullFormatter())
     getattr(axes, f"set_{which}label")(_SYMBOLS.get(name, name.replace("_", " ")))
 
@@ -185,8 +197,8 @@ def _map(figure: Figure, axes: Axes, field: xr.DataArray, across: str, up: str, 
         bar.ax.set_yticklabels(CLASSES)
     else:
         bar.set_label(_words(value))
-    _scale(axes, "x", across, x)
-    _scale(axes, "y", up, y)
+    _scale(axes, "x", across, field[across])
+    _scale(axes, "y", up, field[up])
 
 
 def _curve(axes: Axes, field: xr.DataArray, across: str, value: str) -> None:
@@ -203,7 +215,7 @@ def _curve(axes: Axes, field: xr.DataArray, across: str, value: str) -> None:
     else:
         axes.plot(x, field.values, ".-", color=plotting.COLOURS[0], ms=3)
     axes.set_ylabel(_words(value))
-    _scale(axes, "x", across, x)
+    _scale(axes, "x", across, field[across])
 
 
 def _upright(axes: Axes, line: Any, across: str) -> None:

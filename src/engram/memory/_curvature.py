@@ -26,9 +26,9 @@ class Eigenpairs(NamedTuple):
     of the value given, so a pair that has not converged shows it.
     """
 
-    values: Float[Array, " k"]
-    vectors: Float[Array, "k d d"]
-    residuals: Float[Array, " k"]
+    values: Float[Array, " n"]
+    vectors: Float[Array, "n k d"]
+    residuals: Float[Array, " n"]
 
 
 def _recall(w: Scores) -> tuple[Scores, Int[Array, "N 1"]]:
@@ -52,8 +52,8 @@ def _hessian_at(
         g = lambda W: grad_given_law(problem, W, law, layer_norm, block_size)
         return lambda V: jax.jvp(g, (W,), (V,))[1]
     left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
-    here = _recall(left @ right.T) if block >= problem.num_inputs else None
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
+    here = _recall(left @ right.T) if block >= problem.num_tokens else None
 
     def product(V: Weights) -> Weights:
         d_left, d_right = readout(problem, V, layer_norm)
@@ -86,7 +86,7 @@ def hvp(
 
 
 @entry("layer_norm")
-def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[Array, "d d d d"]:
+def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[Array, "k d k d"]:
     r"""The dense Hessian, indexed like $\partial^2 L / \partial W_{ij} \partial W_{kl}$.
 
     It depends on the targets only with layer norm; without it, on frequencies and scores alone.
@@ -124,13 +124,14 @@ def top_eigenpairs(
     Args:
         problem: What is stored.
         W: The weights.
-        num: How many, at most d^2; repeated eigenvalues count as often as they occur.
+        num: How many, at most k d; repeated eigenvalues count as often as they occur.
         layer_norm: Whether scores are taken from W e_x / ||W e_x||.
 
     Paper: eq:hess, fig:sharpness.
     """
-    if check_count("num", num) > problem.dim**2:
-        raise InputError(f"`num` must be at most d^2 = {problem.dim**2}, got {num}. Ask for fewer.")
+    most = problem.output_dim * problem.dim
+    if check_count("num", num) > most:
+        raise InputError(f"`num` must be at most k d = {most}, got {num}. Ask for fewer.")
     return _top_eigenpairs(problem, W, num=num, layer_norm=layer_norm)
 
 
@@ -152,7 +153,7 @@ def spectrum(
     """All eigenvalues of the Hessian in falling order, by dense linear algebra.
 
     Args:
-        problem: What is stored; small, since the Hessian has d^4 entries.
+        problem: What is stored; small, since the Hessian has (k d)^2 entries.
         W: The weights.
         restricted: Only on the span of the updates, where W moves; elsewhere the Hessian is zero,
             and its smallest eigenvalue there says nothing. Not with layer norm.
@@ -180,7 +181,7 @@ def _eigenvalues(H: Float[Array, "*T i j i j"]) -> Float[Array, "*T n"]:
 
 @jax.jit
 def _restricted_eigenvalues(
-    H: Float[Array, "*T d d d d"], B: Float[Array, "d r"], A: Float[Array, "d s"]
+    H: Float[Array, "*T k d k d"], B: Float[Array, "k r"], A: Float[Array, "d s"]
 ) -> Float[Array, "*T n"]:
     B, A = jnp.asarray(B, H.dtype), jnp.asarray(A, H.dtype)
     return _eigenvalues(jnp.einsum("...ijkl,ia,jb,kc,le->...abce", H, B, A, B, A))

@@ -16,7 +16,7 @@ from engram.problem import Problem
 def entry(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate `fn(problem, W, ...)`; keywords named in `static` select what is compiled.
 
-    A stack of matrices, shape (T, d, d), is mapped over: its results are stacked alike.
+    A stack of matrices, shape (T, k, d), is mapped over: its results are stacked alike.
     """
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,13 +54,13 @@ def _mapped(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_matrix(problem: Problem, name: str, W: Any) -> Any:
-    """Read a d x d matrix, or a stack of them, from whatever array was given."""
-    d = problem.dim
+    """Read a k x d matrix, or a stack of them, from whatever array was given."""
+    shape = (problem.output_dim, problem.dim)
     if not isinstance(W, jax.Array):
         W = read_array(name, W)
-    if W.shape[-2:] != (d, d) or W.ndim > 3:
+    if W.shape[-2:] != shape or W.ndim > 3:
         raise InputError(
-            f"`{name}` must have shape (d, d) = ({d}, {d}), or (T, d, d) for a stack, got {W.shape}. It "
+            f"`{name}` must have shape (k, d) = {shape}, or (T, k, d) for a stack, got {W.shape}. It "
             "acts on columns: W e_x."
         )
     if W.dtype.kind in "iu":

@@ -27,7 +27,7 @@ class Residual(NamedTuple):
     scale: Float[Array, " N"]
     label: Int[Array, " N"]
 
-    def times(self, U: Float[Array, "M d"]) -> Float[Array, "N d"]:
+    def times(self, U: Float[Array, "M k"]) -> Float[Array, "N k"]:
         return self.scale[:, None] * (self.mass @ U - self.at_label[:, None] * U[self.label])
 
     def transposed_times(self, E: Float[Array, "N d"]) -> Float[Array, "M d"]:
@@ -112,7 +112,7 @@ def loss_given_law(
     """The loss when tokens come with another law: a mini-batch, a curriculum."""
     law = whole_law(problem, law)
     left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
     if law.ndim == 1:
         rows = (left, jnp.asarray(problem.targets), law)
         return sum_blocks(lambda r: (r[2] * block_losses(r[0] @ right.T, r[1])).sum(), rows, block)
@@ -127,7 +127,7 @@ def grad_given_law(
     E, U = jnp.asarray(problem.inputs), jnp.asarray(problem.outputs)
     left, right = readout(problem, W, layer_norm)
     label = jnp.asarray(problem.labels)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
     if outputs_first(problem) and not layer_norm:
         pull = lambda r: residual(r[0] @ right.T, r[1], r[2]).transposed_times(r[0])
         return U.T @ sum_blocks(pull, (E, law, label), block)
@@ -164,7 +164,7 @@ def token_losses(
     Paper: eq:loss.
     """
     left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
     fn = lambda rows: block_losses(rows[0] @ right.T, rows[1])
     return map_blocks(fn, (left, jnp.asarray(problem.targets)), block)
 
@@ -180,7 +180,7 @@ def error_rate(
     Paper: Section 1, $L_{01}$.
     """
     left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
 
     def wrong(rows):
         left, p, targets = rows

@@ -13,15 +13,17 @@ from engram.problem import Problem
 
 
 class Readout(NamedTuple):
-    """Scores as the product of two thin factors, `left @ right.T`, never wider than d."""
+    """Scores as the product of two thin factors, `left @ right.T`, of d or of k columns."""
 
-    left: Float[Array, "N d"]
-    right: Float[Array, "M d"]
+    left: Float[Array, "N r"]
+    right: Float[Array, "M r"]
 
 
 def outputs_first(problem: Problem) -> bool:
-    """Whether U W is formed before meeting the inputs: cheaper when classes are much fewer."""
-    return 2 * problem.num_outputs < problem.num_inputs
+    """Whether U W is formed before meeting the inputs: cheaper when classes are much fewer, or d is small."""
+    N, M, d, k = problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim
+    # Multiplications, M d (k + N) against N k (d + M); with k = d this asks for 2 M < N.
+    return M * d * (2 * k + N) < N * k * (d + M)
 
 
 def readout(problem: Problem, W: Weights, layer_norm: bool) -> Readout:
@@ -79,7 +81,7 @@ def predict(
     Paper: eq:model.
     """
     left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
     return map_blocks(lambda rows: jnp.argmax(rows @ right.T, axis=1), left, block)
 
 
@@ -94,7 +96,7 @@ def margins(
     Paper: Section 5.2, where the maximum is printed over $j \ne x$; it must be $j \ne f^*(x)$.
     """
     left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_inputs, problem.num_outputs, block_size)
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
     fn = lambda rows: label_margins(rows[0] @ right.T, rows[1])
     return map_blocks(fn, (left, jnp.asarray(problem.labels)), block)
 

@@ -5,12 +5,13 @@ import numpy as np
 from jaxtyping import Float
 
 from engram._checks import InputError, is_traced
-from engram._types import Array, ArrayLike, Weights
-from engram.memory._entry import entry
+from engram._precision import compiled
+from engram._types import Array, ArrayLike
+from engram.memory._entry import read_matrix
 from engram.problem import Problem
 
 
-def update_bases(problem: Problem) -> tuple[Float[Array, "d r"], Float[Array, "d s"]]:
+def update_bases(problem: Problem) -> tuple[Float[Array, "k r"], Float[Array, "d s"]]:
     r"""Orthonormal bases of $\mathrm{span}\{u_j - u_k\}$ and of the inputs that occur.
 
     Every gradient lies in the product of the two; for $p(x) = 0$, $e_x$ exerts no force.
@@ -30,16 +31,17 @@ def _basis(rows: np.ndarray) -> np.ndarray:
     return vectors[kept].T.astype(rows.dtype)
 
 
-def project_on_updates(problem: Problem, W: ArrayLike) -> Weights:
+def project_on_updates(problem: Problem, W: ArrayLike) -> Float[Array, "*T k d"]:
     r"""The part of W that training can change; `W` less this is $\Pi_\perp W$, which never moves.
 
     Paper: thm:ortho-bin.
     """
     B, A = update_bases(problem)
-    return _project(problem, W, B @ B.T, A @ A.T)
+    return _project(read_matrix(problem, "W", W), B @ B.T, A @ A.T)
 
 
-@entry()
-def _project(problem: Problem, W: Weights, left: Weights, right: Weights) -> Weights:
-    del problem
-    return jnp.linalg.multi_dot([left, W, right])
+@compiled()
+def _project(
+    W: Float[Array, "*T k d"], left: Float[Array, "k k"], right: Float[Array, "d d"]
+) -> Float[Array, "*T k d"]:
+    return jnp.einsum("ij,...jk,kl->...il", left, W, right)

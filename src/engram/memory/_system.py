@@ -83,20 +83,21 @@ class MemorySystem(AbstractSystem):
         return self.problem.zero_weights if W is None else W
 
     def check(self, state: Weights) -> None:
-        d = self.problem.dim
-        if np.shape(state) != (d, d):
+        shape = (self.problem.output_dim, self.problem.dim)
+        if np.shape(state) != shape:
             raise InputError(
-                f"`start` must be the weights W_0, shape (d, d) = ({d}, {d}), got shape "
-                f"{np.shape(state)}."
+                f"`start` must be the weights W_0, shape (k, d) = {shape}, got shape {np.shape(state)}."
             )
         check_finite("start", np.asarray(state))
         if not self.layer_norm:
             return
         lengths = np.linalg.norm(self.problem.inputs @ np.asarray(state).T, axis=1)
         if (lengths == 0).any():
+            x = int(np.argmin(lengths))
+            name = str(x) if self.problem.names is None else self.problem.shown_names()[x]
             raise InputError(
-                f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token "
-                f"{int(np.argmin(lengths))}. Start from small random weights."
+                f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token {name}. "
+                "Start from small random weights."
             )
 
     @property
@@ -105,9 +106,6 @@ class MemorySystem(AbstractSystem):
 
     def draw_start(self, scale: float, seed: int) -> Weights:
         return self.problem.draw_start(scale, seed)
-
-    def coords(self) -> dict[str, Any]:
-        return self.problem.coords()
 
     def size(self, state: Weights) -> int:
         return self.problem.size

@@ -1,6 +1,6 @@
-"""Events of a run, found step by step: perfect accuracy, spikes, tokens forgotten and re-learnt."""
+"""Events of a run, found step by step: perfect accuracy, spikes and peaks, tokens learnt and forgotten."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,39 +10,75 @@ from jaxtyping import Bool, Float, Int, PyTree
 
 from engram._precision import in_input_precision, nan_is_a_result
 from engram._types import Array
-from engram.dynamics import AbstractFold, Moment
+from engram.dynamics import AbstractFold, Carry, Ledger, Moment, empty_ledger
+from engram.dynamics._ledger import filed, with_capacity
+from engram.dynamics._run import BURST
 from engram.system import AbstractSystem, Look
 
 NEVER = -1  # inside the fold only: results say "not reached" by NaN
-_KEPT = 8  # spikes kept in detail; all of them are counted
+SPIKE_FACTOR = 1.1  # a loss this many times above its running minimum is a spike
+PARTS = ("accuracy", "losses", "tokens")
+_NUMBERS = 2**13  # about that many tokens' margins are kept before the host must empty the ledger
+
+
+class Accuracy(NamedTuple):
+    """Steps, as are those below; NEVER until they happen."""
+
+    first_perfect: Any
+    last_imperfect: Any
+
+
+class Losses(NamedTuple):
+    """Losses, and heights over a running minimum."""
+
+    lowest: Any
+    previous: Any
+    largest: Any
+    highest: Any  # over the running minimum
+    top: Any  # height of the spike at hand
+    trough: Any  # the lowest since the last peak
+    crest: Any  # the highest since
+
+
+class Counts(NamedTuple):
+    """Steps and counts of what the loss does."""
+
+    last_rise: Any
+    highest_step: Any
+    in_spike: Any
+    num_spikes: Any
+    start: Any  # of the spike at hand
+    top_step: Any
+    is_up: Any  # on the way from a trough to a peak
+    num_peaks: Any
+    crest_step: Any
 
 
 class Found(eqx.Module):
-    """What is known so far. Steps are NEVER until they happen.
+    """What is known so far, of the parts that are wanted.
 
-    In few arrays, since XLA compiles a kernel for each array that a loop carries, and for each use of it.
+    In few arrays, since XLA compiles a kernel for each array that a loop carries, and for each use of it;
+    without a ledger, as in lanes, whose numbers are arrays already, as they are.
     """
 
-    losses: Float[Array, "3"]  # running minimum; one step ago; the highest spike, over its minimum
-    steps: Int[Array, "4"]  # last rise, first perfect, last imperfect, peak of the highest spike
-    spiking: Int[Array, "2"]  # whether in a spike; how many there were
-    spikes: Int[Array, "3 K"]  # start, peak and end of those kept
-    heights: Float[Array, " K"]
-    tokens: Int[
-        Array, "5 N"
-    ]  # right or not; times forgotten; first, last forgotten; last re-learnt
+    accuracy: Any = None  # Accuracy, Losses and Counts, or arrays of their parts
+    losses: Any = None
+    counts: Any = None
+    margins: Float[Array, "*lanes N"] | None = None  # one step ago
+    # Times forgotten; first learnt; first, last forgotten; last re-learnt.
+    tokens: Int[Array, "*lanes 5 N"] | None = None
+    # Steps at which a spike ended, a peak was confirmed or tokens changed sides. Whole numbers: the step;
+    # whether a spike ended, its start, its top; whether there was a peak, its step. Others: the heights of
+    # both; margins before and after.
+    ledger: Ledger | None = None
 
     @property
     def last_rise(self) -> Any:
-        return self.steps[0]
-
-    @property
-    def last_imperfect(self) -> Any:
-        return self.steps[2]
+        return self.counts[0]
 
     @property
     def num_spikes(self) -> Any:
-        return self.spiking[1]
+        return self.counts[3]
 
 
 class Watched(eqx.Module):
@@ -50,71 +86,119 @@ class Watched(eqx.Module):
 
     quiet: Bool[Array, ""]
     loss: Float[Array, ""]
-    right: Bool[Array, " N"]
+    margins: Float[Array, " N"]
     perfect: Bool[Array, ""]
 
 
-SPIKE_FACTOR = 1.1  # a loss this many times above its running minimum is a spike
-
-
 class Events(AbstractFold):
-    """Finds events at every step, whatever is recorded.
+    """Finds events at every step, whatever is recorded. The loss is that of the problem's own law.
 
     A spike is an excursion of the loss above `spike_factor` times its running minimum, from where
-    it leaves to where it returns; its height is its peak over that minimum. A token is forgotten
-    when its margin falls from above zero to zero or below, and re-learnt when it rises again.
+    it leaves to where it returns; its height is its peak over that minimum. A peak is the highest loss
+    between two troughs of a zig-zag: the loss has risen to it by the factor from the trough before, and
+    fallen from it by the factor; its height is its loss over that trough's. A token is learnt when its margin
+    is above zero for the first time, forgotten when it falls to zero or below, re-learnt when it rises again.
+
+    Args:
+        spike_factor: How far above its running minimum the loss must be in a spike; also that of the zig-zag.
+        parts: What to look for: among "accuracy", "losses" and "tokens".
+        capacity: How many steps at which something happened the ledger holds until it is emptied, or in all
+            where nobody empties it (`dynamics.run`); 0 for no ledger. By default some 8192 / (N + 1), and at
+            least 64.
     """
 
     spike_factor: Any = SPIKE_FACTOR
+    parts: tuple[str, ...] = eqx.field(static=True, converter=tuple, default=PARTS)
+    capacity: int | None = eqx.field(static=True, default=None)
+
+    reads_states = False
+
+    def _packed(self, parts: Any) -> Any:
+        return parts if self.capacity == 0 else jnp.stack(parts)
 
     def init(self, system: AbstractSystem, state: PyTree) -> Found:
         loss, _, margins = _numbers(system.look(state))
-        return self.nothing(len(margins), loss.dtype)
-
-    def nothing(self, N: int, dtype: Any) -> Found:
-        """What is known of N tokens before anything has happened."""
-        return Found(
-            losses=jnp.array([jnp.inf, jnp.inf, 0.0], dtype),
-            steps=jnp.full(4, NEVER, int),
-            spiking=jnp.zeros(2, int),
-            spikes=jnp.full((3, _KEPT), NEVER, int),
-            heights=jnp.full(_KEPT, jnp.nan, dtype),
-            tokens=jnp.full((5, N), NEVER, int).at[:2].set(0),
+        N, dtype = len(margins), loss.dtype
+        number, never, zero = (
+            lambda x: jnp.asarray(x, dtype),
+            jnp.full((), NEVER, int),
+            jnp.zeros((), int),
         )
+        inf, one = number(jnp.inf), number(1.0)
+        known: dict[str, Any] = {}
+        if "accuracy" in self.parts:
+            known["accuracy"] = self._packed(Accuracy(never, never))
+        if "losses" in self.parts:
+            known["losses"] = self._packed(Losses(inf, inf, -inf, one, one, inf, -inf))
+            known["counts"] = self._packed(
+                Counts(never, never, zero, zero, never, never, zero, zero, never)
+            )
+        if "tokens" in self.parts:
+            known["margins"] = jnp.full(N, jnp.nan, dtype)
+            known["tokens"] = jnp.full((5, N), NEVER, int).at[0].set(0)
+        if self.capacity != 0:
+            capacity = self.capacity or max(2 * BURST, _NUMBERS // (N + 1))
+            row = (jnp.zeros(6, int), jnp.zeros(2 + 2 * N, dtype))
+            known["ledger"] = empty_ledger(capacity, row, _read)
+        return Found(**known)
 
     def update(self, folded: Found, index: Array, moment: Moment) -> Found:
         loss, error, margin = _numbers(moment.look)
-        return self.take(folded, index, loss, error, margin)
+        known: dict[str, Any] = {}
+        if folded.accuracy is not None:
+            first, last_wrong = folded.accuracy
+            perfect = error == 0
+            first = jnp.where(perfect & (first == NEVER), index, first)
+            known["accuracy"] = self._packed(Accuracy(first, jnp.where(perfect, last_wrong, index)))
+        if folded.losses is not None:
+            now = _losses(
+                Losses(*folded.losses), Counts(*folded.counts), index, loss, self.spike_factor
+            )
+            known |= {"losses": self._packed(now[0]), "counts": self._packed(now[1])}
+        if folded.tokens is not None:
+            known |= _tokens(folded, index, margin)
+        if folded.ledger is not None:
+            known["ledger"] = _noted(folded, index, known, margin)
+        return Found(**known)
+
+    def for_lanes(self) -> "Events":
+        return Events(self.spike_factor, self.parts, capacity=0)
 
     @property
     def can_glide(self) -> bool:
-        return True
+        return self.parts == PARTS
 
     def watch(self, folded: Found, index: Array) -> Watched:
-        # Before anything was seen, or within a spike, every step counts.
-        previous = folded.losses[1]
-        quiet = jnp.isfinite(previous) & (folded.spiking[0] == 0)
-        perfect = folded.last_imperfect < index - 1
-        return Watched(quiet, previous, folded.tokens[0] > 0, perfect)
+        previous, counts = Losses(*folded.losses).previous, Counts(*folded.counts)
+        # Before anything was seen, within a spike, or on the way up, every step counts.
+        quiet = jnp.isfinite(previous) & (counts.in_spike == 0) & (counts.is_up == 0)
+        perfect = Accuracy(*folded.accuracy).last_imperfect < index - 1
+        return Watched(quiet, previous, jnp.asarray(folded.margins), perfect)
 
     def see(self, watched: Watched, moment: Moment) -> Watched:
         loss, error, margin = _numbers(moment.look)
-        same = ((margin > 0) == watched.right).all() & ((error == 0) == watched.perfect)
+        same = ((margin > 0) == (watched.margins > 0)).all() & ((error == 0) == watched.perfect)
         quiet = watched.quiet & (loss <= watched.loss) & same
-        return Watched(quiet, loss, watched.right, watched.perfect)
+        return Watched(quiet, loss, margin, watched.perfect)
 
     def is_quiet(self, watched: Watched) -> Bool[Array, ""]:
         return watched.quiet
 
     def skip(self, folded: Found, watched: Watched, index: Array) -> Found:
-        lowest = jnp.minimum(folded.losses[0], watched.loss)
-        last = jnp.where(watched.perfect, folded.last_imperfect, index)
+        loss, before, accuracy = watched.loss, Losses(*folded.losses), Accuracy(*folded.accuracy)
+        losses = before._replace(
+            lowest=jnp.minimum(before.lowest, loss),
+            previous=loss,
+            trough=jnp.minimum(before.trough, loss),
+        )
+        last = jnp.where(watched.perfect, accuracy.last_imperfect, index)
         return eqx.tree_at(
-            lambda f: (f.losses, f.steps),
+            lambda found: (found.accuracy, found.losses, found.margins),
             folded,
             (
-                jnp.asarray(folded.losses).at[:2].set(jnp.stack([lowest, watched.loss])),
-                jnp.asarray(folded.steps).at[2].set(last),
+                self._packed(accuracy._replace(last_imperfect=last)),
+                self._packed(losses),
+                watched.margins,
             ),
         )
 
@@ -123,62 +207,157 @@ class Events(AbstractFold):
 
         Of a system without margins nothing is said of single tokens.
         """
-        step = lambda value: np.where(np.asarray(value) == NEVER, np.nan, value).astype(float)
-        last_rise, first_perfect, last_imperfect, highest_step = np.asarray(folded.steps)
-        start, peak, end = step(folded.spikes)
-        num_spikes, stays = int(folded.num_spikes), int(last_imperfect) + 1
-        kept = min(num_spikes, _KEPT)
-        tokens = np.asarray(folded.tokens)
-        of_tokens = {
-            "num_forgotten": (("token",), tokens[1]),
-            "first_forgotten": (("token",), step(tokens[2])),
-            "last_forgotten": (("token",), step(tokens[3])),
-            "last_relearnt": (("token",), step(tokens[4])),
+        folded = jax.tree.map(np.asarray, folded)
+        entries = {} if folded.ledger is None else _entries(folded)
+        return self.describe_all(folded, last) | entries
+
+    def describe_all(self, folded: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+        """As `describe`, of one run or of a run in each row; without spikes and changes one by one."""
+        found: dict[str, tuple[tuple[str, ...], Any]] = {}
+        if folded.accuracy is not None:
+            first, last_wrong = Accuracy(*map(np.asarray, folded.accuracy))
+            stays = last_wrong + 1
+            found["first_perfect"] = ((), _steps(first))
+            found["perfect_from"] = ((), np.where(stays <= last, stays, np.nan))
+        if folded.losses is not None:
+            losses = Losses(*map(np.asarray, folded.losses))
+            counts = Counts(*map(np.asarray, folded.counts))
+            found |= {
+                "last_rise": ((), _steps(counts.last_rise)),
+                "num_spikes": ((), counts.num_spikes),
+                "highest_spike": ((), np.where(counts.num_spikes > 0, losses.highest, np.nan)),
+                "highest_spike_step": ((), _steps(counts.highest_step)),
+                "num_peaks": ((), counts.num_peaks),
+                "max_loss": ((), losses.largest),
+                "highest_rise": ((), losses.highest),
+            }
+        if folded.tokens is not None and np.shape(folded.tokens)[-1]:
+            names = ("first_learnt", "first_forgotten", "last_forgotten", "last_relearnt")
+            times, *steps = np.moveaxis(np.asarray(folded.tokens), -2, 0)
+            right = np.asarray(folded.margins) > 0
+            found |= {
+                "num_learnt": (("token",), times + right),
+                "num_forgotten": (("token",), times),
+            }
+            found |= {
+                name: (("token",), _steps(each)) for name, each in zip(names, steps, strict=True)
+            }
+        return found
+
+
+def _steps(value: Any) -> np.ndarray:
+    return np.where(np.asarray(value) == NEVER, np.nan, value).astype(float)
+
+
+def _losses(
+    before: Losses, counts: Counts, t: Array, loss: Array, factor: Any
+) -> tuple[Losses, Counts]:
+    """Spikes above the running minimum, and the zig-zag of troughs and peaks."""
+    in_spike, is_up = counts.in_spike > 0, counts.is_up > 0
+    flag = lambda value: value.astype(counts.in_spike.dtype)
+
+    above, height = loss > factor * before.lowest, loss / before.lowest
+    starts = above & ~in_spike
+    taller = starts | (above & (height > before.top))
+
+    deeper, turns_up = ~is_up & (loss < before.trough), ~is_up & (loss > factor * before.trough)
+    higher, turns_down = is_up & (loss > before.crest), is_up & (factor * loss < before.crest)
+    losses = Losses(
+        lowest=jnp.minimum(before.lowest, loss),
+        previous=loss,
+        largest=jnp.where(loss > before.largest, loss, before.largest),
+        highest=jnp.where(height > before.highest, height, before.highest),
+        top=jnp.where(taller, height, before.top),
+        trough=jnp.where(deeper | turns_down, loss, before.trough),
+        crest=jnp.where(higher | turns_up, loss, before.crest),
+    )
+    return losses, Counts(
+        last_rise=jnp.where(loss > before.previous, t, counts.last_rise),
+        highest_step=jnp.where(above & (height > before.highest), t, counts.highest_step),
+        in_spike=flag(above),
+        num_spikes=counts.num_spikes + starts,
+        start=jnp.where(starts, t, counts.start),
+        top_step=jnp.where(taller, t, counts.top_step),
+        is_up=flag((is_up | turns_up) & ~turns_down),
+        num_peaks=counts.num_peaks + turns_down,
+        crest_step=jnp.where(higher | turns_up, t, counts.crest_step),
+    )
+
+
+def _tokens(folded: Found, t: Array, margin: Array) -> dict[str, Any]:
+    assert folded.tokens is not None
+    assert folded.margins is not None
+    num_forgotten, is_first = folded.tokens[0], folded.tokens[1:3] == NEVER
+    was_right, right = folded.margins > 0, margin > 0
+    lost, gained = was_right & ~right, ~was_right & right
+    news = jnp.stack([gained & is_first[0], lost & is_first[1], lost, gained & (num_forgotten > 0)])
+    steps = jnp.where(news, t, folded.tokens[1:])
+    return {"margins": margin, "tokens": jnp.concatenate([(num_forgotten + lost)[None], steps])}
+
+
+def _noted(folded: Found, t: Array, now: dict[str, Any], margin: Array) -> Ledger:
+    """The ledger with whatever has happened at a step."""
+    assert folded.ledger is not None
+    zero, comes = jnp.zeros((), t.dtype), jnp.zeros((), bool)
+    whole, heights = [t, zero, zero, zero, zero, zero], jnp.zeros(2, margin.dtype)
+    if folded.losses is not None:
+        losses, was, counts = Losses(*folded.losses), Counts(*folded.counts), Counts(*now["counts"])
+        ends, turns = was.in_spike > counts.in_spike, was.is_up > counts.is_up
+        flag = lambda value: value.astype(t.dtype)
+        whole = [t, flag(ends), was.start, was.top_step, flag(turns), was.crest_step]
+        heights = jnp.stack([losses.top, losses.crest / losses.trough])
+        comes = ends | turns
+    before = jnp.full_like(margin, jnp.nan)
+    if folded.margins is not None:
+        before = folded.margins
+        comes = comes | ((before > 0) != (margin > 0)).any()
+    return folded.ledger.put(comes, (jnp.stack(whole), jnp.concatenate([heights, before, margin])))
+
+
+def _read(rows: Any) -> dict[str, np.ndarray]:
+    """From the rows of the ledger to spikes, peaks and changes of tokens, one by one."""
+    whole, numbers = rows
+    step, ended, start, top, turned, crest = whole.T
+    ended, turned = ended > 0, turned > 0
+    before, after = np.split(numbers[:, 2:], 2, axis=1)
+    row, token = np.nonzero((before > 0) != (after > 0))
+    return {
+        "spike_start": start[ended].astype(float),
+        "spike_step": top[ended].astype(float),
+        "spike_end": step[ended].astype(float),
+        "spike_height": numbers[ended, 0],
+        "peak_step": crest[turned].astype(float),
+        "peak_height": numbers[turned, 1],
+        "event_step": step[row].astype(float),
+        "event_token": token,
+        "margin_before": before[row, token],
+        "margin_after": after[row, token],
+    }
+
+
+_AXES = {  # of what the ledger holds, in this order
+    "spike_start": "spike", "spike_step": "spike", "spike_end": "spike", "spike_height": "spike",
+    "peak_step": "peak", "peak_height": "peak",
+    "event_step": "event", "event_token": "event", "margin_before": "event", "margin_after": "event",
+}  # fmt: skip
+
+
+def _entries(folded: Found) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """What the ledger holds, by name, and the spike that has not ended."""
+    assert folded.ledger is not None
+    found = folded.ledger.entries()
+    if folded.losses is not None and Counts(*folded.counts).in_spike:
+        counts, losses = Counts(*folded.counts), Losses(*folded.losses)
+        last = {
+            "start": counts.start, "step": counts.top_step, "end": np.nan, "height": losses.top
+        }  # fmt: skip
+        found |= {
+            f"spike_{name}": np.append(found[f"spike_{name}"], value)
+            for name, value in last.items()
         }
-        return {
-            "first_perfect": ((), step(first_perfect)),
-            "perfect_from": ((), float(stays) if stays <= last else np.nan),
-            "last_rise": ((), step(last_rise)),
-            "num_spikes": ((), num_spikes),
-            "spike_start": (("spike",), start[:kept]),
-            "spike_step": (("spike",), peak[:kept]),
-            "spike_end": (("spike",), end[:kept]),
-            "spike_height": (("spike",), np.asarray(folded.heights)[:kept]),
-            "highest_spike": ((), float(folded.losses[2]) if num_spikes else np.nan),
-            "highest_spike_step": ((), step(highest_step)),
-            **(of_tokens if tokens.shape[1] else {}),
-        }
-
-    def take(self, f: Found, t: Array, loss: Array, error: Array, margin: Array) -> Found:
-        """Take in the loss, the error and the margins of step `t`."""
-        lowest, previous, highest = f.losses
-        in_spike, before = f.spiking[0] > 0, f.num_spikes
-        was_right, num_forgotten, first_forgotten = f.tokens[0] > 0, f.tokens[1], f.tokens[2]
-
-        above, height = loss > self.spike_factor * lowest, loss / lowest
-        starts, ends = above & ~in_spike, in_spike & ~above
-        number = before + starts
-        here = (jnp.arange(_KEPT) == number - 1) & above
-        taller = here & ~(height <= f.heights)
-        ended = (jnp.arange(_KEPT) == before - 1) & ends
-        is_highest = above & (height > highest)
-
-        perfect = error == 0
-        first = perfect & (f.steps[1] == NEVER)
-        right = margin > 0
-        lost, regained = was_right & ~right, ~was_right & right & (num_forgotten > 0)
-        changed = jnp.stack([lost & (first_forgotten == NEVER), lost, regained])
-        counts = jnp.stack([right.astype(num_forgotten.dtype), num_forgotten + lost])
-        return Found(
-            losses=jnp.stack(
-                [jnp.minimum(lowest, loss), loss, jnp.where(is_highest, height, highest)]
-            ),
-            steps=jnp.where(jnp.stack([loss > previous, first, ~perfect, is_highest]), t, f.steps),
-            spiking=jnp.stack([above.astype(number.dtype), number]),
-            spikes=jnp.where(jnp.stack([here & starts, taller, ended]), t, f.spikes),
-            heights=jnp.where(taller, height, f.heights),
-            tokens=jnp.concatenate([counts, jnp.where(changed, t, f.tokens[2:])]),
-        )
+    present = {"event"} if folded.tokens is not None and np.shape(folded.tokens)[-1] else set()
+    present |= {"spike", "peak"} if folded.losses is not None else set()
+    return {name: ((axis,), found[name]) for name, axis in _AXES.items() if axis in present}
 
 
 def _numbers(look: Look) -> tuple[Any, Any, Any]:
@@ -189,12 +368,41 @@ def _numbers(look: Look) -> tuple[Any, Any, Any]:
     return loss, jnp.asarray(error), jnp.asarray(margins)
 
 
+class _Shown(AbstractSystem):
+    """A system whose states are looks."""
+
+    law: Any = ()
+
+    def look(self, state: Look, law: Array | None = None) -> Look:
+        return state
+
+    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
+        self._cannot_tell("grad")
+
+
 @in_input_precision
 @nan_is_a_result()
 @eqx.filter_jit
-def events_of_series(events: Events, looks: Look) -> Found:
-    """The events of a series of looks, counted in records: for flows, which have no steps."""
-    loss, error, margin = _numbers(looks)
-    first = events.nothing(margin.shape[1], margin.dtype)
-    rows = (jnp.arange(len(loss)), loss, error, margin)
-    return jax.lax.scan(lambda f, row: (events.take(f, *row), None), first, rows)[0]
+def events_of_series(
+    events: AbstractFold, series: Any, system: AbstractSystem | None = None, dynamics: Any = None
+) -> Any:
+    """What a fold makes of a series, counted in records: for flows, which have no steps, and for logs.
+
+    Args:
+        events: The fold.
+        series: Looks, with a leading axis; or states of a system.
+        system: Whose states they are.
+        dynamics: How it moves.
+    """
+    system = _Shown() if system is None else system
+    row = lambda k: jax.tree.map(lambda x: jnp.asarray(x)[k], series)
+    T = len(jax.tree.leaves(series)[0])
+    first = with_capacity(events.init(system, row(0)), T)  # so that nothing is lost
+
+    def take(folded: Any, k: Array) -> tuple[Any, None]:
+        zero = jnp.zeros((), int)
+        state = row(k)
+        moment = Moment(system, dynamics, Carry(k, state, None, zero), system.look(state))
+        return filed(events.update(folded, k, moment)), None
+
+    return jax.lax.scan(take, first, jnp.arange(T))[0]

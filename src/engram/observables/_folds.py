@@ -14,6 +14,10 @@ class Folds(AbstractFold):
 
     folds: tuple[AbstractFold, ...]
 
+    @property
+    def reads_states(self) -> bool:
+        return any(fold.reads_states for fold in self.folds)
+
     def init(self, system: AbstractSystem, state: PyTree) -> Any:
         return tuple(fold.init(system, state) for fold in self.folds)
 
@@ -23,7 +27,13 @@ class Folds(AbstractFold):
         )
 
     def describe(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
-        found: dict[str, Any] = {}
+        return self._all("describe", folded, last)
+
+    def describe_all(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+        return self._all("describe_all", folded, last)
+
+    def _all(self, method: str, folded: Any, last: int) -> dict[str, Any]:
+        described: dict[str, Any] = {}
         for fold, part in zip(self.folds, folded, strict=True):
-            found |= fold.describe(part, last)
-        return found
+            described |= getattr(fold, method)(part, last)
+        return described

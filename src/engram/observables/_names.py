@@ -107,6 +107,15 @@ def weight_norm(moment: Moment) -> Array:
     return jnp.linalg.norm(weights(moment))
 
 
+def batch_loss(moment: Moment) -> Array:
+    carry = moment.carry
+    law = moment.dynamics.law_at(moment.system, carry.inner, carry.index, moment.key)
+    if law is None:
+        return moment.look.loss
+    loss = moment.system.loss(moment.state, law)
+    return jnp.where(carry.index < moment.dynamics.steps, loss, jnp.nan)
+
+
 def stability_gap(moment: Moment) -> Array:
     system, state = moment.system, moment.state
     threshold = moment.dynamics.threshold(moment.carry.index)
@@ -172,7 +181,7 @@ class Invariants(AbstractObservable):
     def __call__(self, moment: Moment) -> Array:
         problem, w = moment.system.problem, moment.system.scores(moment.state)
         inverse = 1 / jnp.square(jnp.asarray(problem.outputs)).sum(axis=1)
-        own = jax.nn.one_hot(problem.labels, problem.num_outputs, dtype=bool)
+        own = jax.nn.one_hot(problem.labels, problem.num_classes, dtype=bool)
         decay = inverse[None, :] * jnp.exp(-w)
         # Measured from the first wrong class: class 0, or class 1 where 0 is the token's own.
         other = jnp.where(jnp.asarray(problem.labels) == 0, 1, 0)

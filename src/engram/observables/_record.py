@@ -12,13 +12,14 @@ from engram.observables._names import AbstractObservable, make_observable
 
 
 class Record(eqx.Module):
-    """Named observables of a run: `record(system, dynamics, carry)`."""
+    """Named observables of a run: `record(system, dynamics, carry)`; the key is the run's."""
 
     names: tuple[str, ...] = eqx.field(static=True)
     observables: tuple[AbstractObservable, ...]
+    key: Any = None
 
     def __call__(self, system: Any, dynamics: Any, carry: Any) -> dict[str, Array]:
-        return self.at(moment_of(system, dynamics, carry))
+        return self.at(moment_of(system, dynamics, carry, self.key))
 
     def at(self, moment: Moment) -> dict[str, Array]:
         """The observables at a moment."""
@@ -26,7 +27,7 @@ class Record(eqx.Module):
         return {name: observable(moment) for name, observable in pairs}
 
 
-def make_record(names: str | Sequence[Any], system: Any, dynamics: Any) -> Record:
+def make_record(names: str | Sequence[Any], system: Any, dynamics: Any, key: Any = None) -> Record:
     """Find what is named, and prepare what it needs: names, or tables with a name (`kind`) and fields."""
     items = (names,) if isinstance(names, str) else names
     named = {item["kind"] if isinstance(item, Mapping) else item: item for item in items}
@@ -34,4 +35,4 @@ def make_record(names: str | Sequence[Any], system: Any, dynamics: Any) -> Recor
         found = [make_observable(item) for item in named.values()]
     except InputError as error:
         raise InputError(f"`record`: {error}") from None
-    return Record(tuple(named), tuple(each.prepare(system, dynamics) for each in found))
+    return Record(tuple(named), tuple(each.prepare(system, dynamics) for each in found), key)

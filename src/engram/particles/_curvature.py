@@ -64,7 +64,7 @@ def top_eigenvalues(
 
     Paper: eq:hess.
     """
-    most = problem.num_inputs * problem.num_outputs
+    most = problem.num_tokens * problem.num_classes
     if check_count("num", num) > most:
         raise InputError(f"`num` must be at most N M = {most}, got {num}. Ask for fewer.")
     return _top(problem, w, num=num)

@@ -32,13 +32,14 @@ def read_particles(problem: Any, w: Any, name: str = "w") -> Any:
     """Read an N x M array of particles, whatever kind of array was given."""
     _check_problem(problem)
     hint = "Scores of weights come from `particles.weights_to_scores(problem, W)`."
-    return _read(name, w, (problem.num_inputs, problem.num_outputs), "(N, M)", hint)
+    return _read(name, w, (problem.num_tokens, problem.num_classes), "(N, M)", hint)
 
 
-def read_square(problem: Any, W: Any, name: str = "W") -> Any:
-    """Read a d x d matrix."""
+def read_weights(problem: Any, W: Any, name: str = "W") -> Any:
+    """Read a k x d matrix."""
     _check_problem(problem)
-    return _read(name, W, (problem.dim, problem.dim), "(d, d)", "It acts on columns: W e_x.")
+    shape = (problem.output_dim, problem.dim)
+    return _read(name, W, shape, "(k, d)", "It acts on columns: W e_x.")
 
 
 def read_brownian(problem: Any, brownian: Any) -> Any:

@@ -5,7 +5,7 @@ import numpy as np
 from engram._checks import InputError, is_traced
 from engram._precision import compiled
 from engram._types import ArrayLike, Scores, Weights
-from engram.particles._entry import read_particles, read_square
+from engram.particles._entry import read_particles, read_weights
 from engram.problem import Problem
 
 
@@ -14,7 +14,7 @@ def weights_to_scores(problem: Problem, W: ArrayLike) -> Scores:
 
     Paper: eq:particles.
     """
-    return _to_scores(problem, read_square(problem, W))
+    return _to_scores(problem, read_weights(problem, W))
 
 
 @compiled()
@@ -30,7 +30,7 @@ def coefficients_to_weights(problem: Problem, coefficients: ArrayLike, start: Ar
     Paper: eq:grad.
     """
     C = read_particles(problem, coefficients, "coefficients")
-    return _to_weights(problem, C, read_square(problem, start, "start"))
+    return _to_weights(problem, C, read_weights(problem, start, "start"))
 
 
 @compiled()
@@ -62,7 +62,7 @@ def scores_to_weights(
     if not missed <= 1e3 * max(E.shape + U.shape) * np.finfo(E.dtype).eps * size:
         raise InputError(
             f"`scores` belong to no W: the nearest weights miss them by {missed:.3g}. With N > d or "
-            "M > d scores are not free; take them from `weights_to_scores` or from a run."
+            "M > k scores are not free; take them from `weights_to_scores` or from a run."
         )
     return W if start is None else W + unseen_part(problem, start)
 
@@ -73,5 +73,5 @@ def unseen_part(problem: Problem, W: ArrayLike) -> Weights:
     Paper: thm:ortho-bin.
     """
     E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
-    W = np.asarray(read_square(problem, W), dtype=E.dtype)
+    W = np.asarray(read_weights(problem, W), dtype=E.dtype)
     return W - (np.linalg.pinv(U) @ U) @ W @ (np.linalg.pinv(E) @ E)

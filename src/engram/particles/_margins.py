@@ -48,9 +48,9 @@ class MarginSystem(AbstractSystem):
     coupling: Float[Array, "N N"]
 
     def __init__(self, problem: Problem, origin: Weights | None = None):
-        if problem.num_outputs != 2 or problem.is_noisy:
+        if problem.num_classes != 2 or problem.is_noisy:
             raise InputError(
-                f"`problem` must have two classes and certain targets, got M = {problem.num_outputs}"
+                f"`problem` must have two classes and certain targets, got M = {problem.num_classes}"
                 f"{' and noise' if problem.is_noisy else ''}. Use `ParticleSystem`."
             )
         u = problem.outputs[0] - problem.outputs[1]
@@ -134,9 +134,6 @@ class MarginSystem(AbstractSystem):
 
     def outline(self, state: MarginState) -> Float[Array, " K"]:
         return state.margins
-
-    def coords(self) -> dict[str, Any]:
-        return self.problem.coords()
 
     def size(self, state: MarginState) -> int:
         return self.problem.size

@@ -17,7 +17,7 @@ def centred(w: Scores) -> Scores:
 
 def hits(problem: Problem) -> Array:
     """A mask of shape (N, M): where the class is the token's own."""
-    return jax.nn.one_hot(problem.labels, problem.num_outputs, dtype=bool)
+    return jax.nn.one_hot(problem.labels, problem.num_classes, dtype=bool)
 
 
 def log_misses(w: Scores) -> Scores:
@@ -105,6 +105,6 @@ def error_rate(problem: Problem, w: Scores) -> Float[Array, ""]:
 
     Paper: Section 1.
     """
-    chosen = jax.nn.one_hot(jnp.argmax(w, axis=1), problem.num_outputs, dtype=w.dtype)
+    chosen = jax.nn.one_hot(jnp.argmax(w, axis=1), problem.num_classes, dtype=w.dtype)
     table = problem.targets if problem.is_noisy else hits(problem).astype(w.dtype)
     return problem.probs @ (1 - (chosen * table).sum(axis=1))

@@ -140,17 +140,14 @@ class ParticleSystem(AbstractSystem):
 
     def noise(self, state: ParticleState, key: PRNGKeyArray) -> ParticleState:
         """Noise on the entries of W, as the particles feel it."""
-        d = self.problem.dim
-        change = jax.random.normal(key, (d, d), state.scores.dtype)
+        shape = (self.problem.output_dim, self.problem.dim)
+        change = jax.random.normal(key, shape, state.scores.dtype)
         zero = jnp.zeros_like(state.coefficients)
         return ParticleState(self.start(change).scores, zero, jnp.zeros_like(state.kept), change)
 
     def outline(self, state: ParticleState) -> Float[Array, " K"]:
         w = state.scores
         return (w - w.mean(axis=1, keepdims=True)).ravel()
-
-    def coords(self) -> dict[str, Any]:
-        return self.problem.coords()
 
     def size(self, state: ParticleState) -> int:
         return self.problem.size

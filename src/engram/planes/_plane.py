@@ -37,7 +37,7 @@ class Plane(NamedTuple):
 
         Args:
             problem: Decides what is visible: the part of W that no update touches does not count.
-            W: Weights of shape (d, d), or a path of shape (T, d, d).
+            W: Weights of shape (k, d), or a path of shape (T, k, d).
 
         Returns:
             Coordinates of shape (2,) or (T, 2), and the distance that the projection hides.
@@ -52,23 +52,23 @@ class Plane(NamedTuple):
 
 
 def memory_plane(problem: Problem) -> Plane:
-    r"""The plane of a memory with d = M = 2, in which nothing is hidden.
+    r"""The plane of a memory with d = M = 2, in which nothing is hidden; the outputs may have any dimension.
 
     Its coordinates are $\gamma_i = (u_1 - u_2)^\top W f_i$ in the canonical basis, so that a token of
     the first class is right where $\langle \gamma, e_x \rangle > 0$.
 
     Paper: eq:fig-cor, with the sign that its pictures and eq:two-input use; printed is the opposite one.
     """
-    if problem.dim != 2 or problem.num_outputs != 2:
+    if problem.dim != 2 or problem.num_classes != 2:
         raise InputError(
             f"`problem` must have d = M = 2 for this plane, got d = {problem.dim} and "
-            f"M = {problem.num_outputs}. Use `plane_through`, `principal_plane` or `curvature_plane`."
+            f"M = {problem.num_classes}. Use `plane_through`, `principal_plane` or `curvature_plane`."
         )
     u = problem.outputs[0] - problem.outputs[1]
     if not u @ u > 0:
         raise InputError("`problem` must have two distinct outputs. With equal ones nothing moves.")
     first, second = (np.outer(u / (u @ u), f) for f in np.eye(2))
-    return Plane(np.zeros((2, 2)), first, second, ("gamma_1", "gamma_2"), True)
+    return Plane(np.zeros_like(first), first, second, ("gamma_1", "gamma_2"), True)
 
 
 def plane_through(
@@ -78,17 +78,17 @@ def plane_through(
     """The plane through an origin along two directions, which are kept as they are.
 
     Args:
-        first: A direction, shape (d, d).
+        first: A direction, shape (k, d).
         second: Another, not parallel to it.
         origin: Where the plane passes; zero by default.
         names: What the coordinates are called.
     """
-    V1 = check_floats("first", first, ndim=2, axes="(d, d)")
-    V2 = check_floats("second", second, ndim=2, axes="(d, d)")
+    V1 = check_floats("first", first, ndim=2, axes="(k, d)")
+    V2 = check_floats("second", second, ndim=2, axes="(k, d)")
     W = (
         np.zeros_like(V1)
         if origin is None
-        else check_floats("origin", origin, ndim=2, axes="(d, d)")
+        else check_floats("origin", origin, ndim=2, axes="(k, d)")
     )
     if not V1.shape == V2.shape == W.shape:
         raise InputError(
@@ -104,9 +104,9 @@ def principal_plane(path: ArrayLike) -> Plane:
     """The plane that holds most of a path: its two principal directions, through its last point.
 
     Args:
-        path: Weights along a run, shape (T, d, d), T >= 3.
+        path: Weights along a run, shape (T, k, d), T >= 3.
     """
-    W = check_floats("path", path, ndim=3, axes="(T, d, d)")
+    W = check_floats("path", path, ndim=3, axes="(T, k, d)")
     if len(W) < 3:
         raise InputError(
             f"`path` must have at least three points, got {len(W)}. Record more steps."
@@ -124,7 +124,7 @@ def curvature_plane(problem: Problem, W: ArrayLike) -> Plane:
 
     Paper: fig:sharpness, for any dimension.
     """
-    W = check_floats("W", W, ndim=2, axes="(d, d)")
+    W = check_floats("W", W, ndim=2, axes="(k, d)")
     pairs = memory.top_eigenpairs(problem, W, num=2)
     first, second = np.asarray(pairs.vectors)
     return plane_through(first, second, origin=W, names=("sharpest", "second sharpest"))
@@ -135,7 +135,7 @@ def max_margin_plane(problem: Problem, W: ArrayLike) -> Plane:
 
     Paper: Section 4.2, f_2 and f_1, for any separable problem.
     """
-    W = check_floats("W", W, ndim=2, axes="(d, d)")
+    W = check_floats("W", W, ndim=2, axes="(k, d)")
     first = np.asarray(max_margin(problem))
     first = first / np.linalg.norm(first)
     rest = np.asarray(memory.project_on_updates(problem, W))

@@ -41,5 +41,6 @@ def error_regions(problem: Problem) -> xr.Dataset:
             "end": ("sector", end),
             "error": ("sector", (~right * np.asarray(problem.probs)).sum(1)),
             "is_right": (("sector", "token"), right),
-        }
+        },
+        {} if problem.names is None else {"token": np.asarray(problem.names)},
     )

@@ -35,11 +35,11 @@ def recall(m: np.ndarray) -> Recall:
 
 def is_wrong(problem: Problem) -> np.ndarray:
     """Which classes are not a token's own, (N, M)."""
-    return np.arange(problem.num_outputs)[None, :] != np.asarray(problem.labels)[:, None]
+    return np.arange(problem.num_classes)[None, :] != np.asarray(problem.labels)[:, None]
 
 
 def wrong_margins(problem: Problem, W: np.ndarray) -> np.ndarray:
-    """Margins of weights, one (d, d) or many (..., d, d), against the wrong classes: (..., N, M - 1)."""
+    """Margins of weights, one (k, d) or many (..., k, d), against the wrong classes: (..., N, M - 1)."""
     w = np.asarray(problem.inputs) @ np.swapaxes(W, -1, -2) @ np.asarray(problem.outputs).T
     own = np.take_along_axis(
         w, np.asarray(problem.labels)[:, None] + np.zeros_like(w[..., :1], int), -1
@@ -55,11 +55,11 @@ def span_size(problem: Problem) -> int:
 
 def block_size(problem: Problem, *, curved: bool) -> int:
     """How many points fit into the room, with or without their Hessians."""
-    each = problem.num_inputs * problem.num_outputs
+    each = problem.num_tokens * problem.num_classes
     if curved:
         B, A = memory.update_bases(problem)
         size = B.shape[1] * A.shape[1]
-        each = max(each * B.shape[1], problem.num_inputs * B.shape[1] ** 2, size**2)
+        each = max(each * B.shape[1], problem.num_tokens * B.shape[1] ** 2, size**2)
     return max(1, min(4096, ROOM // max(each, 1)))
 
 
@@ -113,11 +113,11 @@ def sharpness_along(problem: Problem, path: ArrayLike) -> np.ndarray:
 
     Args:
         problem: What is stored.
-        path: Weights of shape (T, d, d).
+        path: Weights of shape (T, k, d).
 
     Paper: eq:hess, fig:sharpness.
     """
-    W = check_floats("path", path, ndim=3, axes="(T, d, d)")
+    W = check_floats("path", path, ndim=3, axes="(T, k, d)")
     block = block_size(problem, curved=True)
     parts = [
         largest(eigenvalues(problem, recall(wrong_margins(problem, W[at : at + block]))))

@@ -33,8 +33,13 @@ def write_arrays(
             dataset.to_netcdf(temporary, engine="h5netcdf")
 
 
-def read_arrays(path: str | os.PathLike[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Read the named arrays back; a file that cannot be used gets one clear error."""
+def read_arrays(
+    path: str | os.PathLike[str], names: tuple[str, ...], *, optional: tuple[str, ...] = ()
+) -> dict[str, np.ndarray]:
+    """Read the named arrays back, of the optional ones those there are.
+
+    A file that cannot be used gets one clear error.
+    """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"`path` is no file: {path}. Check the name.")
@@ -53,7 +58,7 @@ def read_arrays(path: str | os.PathLike[str], names: tuple[str, ...]) -> dict[st
             f"`path` lacks the array{'s' if len(missing) > 1 else ''} {', '.join(missing)}: "
             f"{path} holds {', '.join(found) or 'nothing'}. Is it a problem file?"
         )
-    return {name: found[name] for name in names}
+    return {name: found[name] for name in (*names, *optional) if name in found}
 
 
 def one_line(error: Exception) -> str:
@@ -77,4 +82,8 @@ def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
 
     with h5py.File(path) as file:
         arrays = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
-        return {name: np.asarray(item[()]) for name, item in arrays.items()}
+        is_text = lambda item: h5py.check_string_dtype(item.dtype) is not None
+        return {
+            name: np.asarray(item.asstr()[()] if is_text(item) else item[()])
+            for name, item in arrays.items()
+        }

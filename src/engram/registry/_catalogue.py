@@ -10,7 +10,7 @@ from engram.registry._entries import Entry
 from engram.registry._fields import Field
 
 _MOST = 2**31 - 1  # XLA counts in 32 bits
-_FLOATS = float | list[float]
+_RATES = float | list[float] | dict[str, Any]
 
 
 def _share(help: str, default: float) -> Field:
@@ -88,7 +88,9 @@ _SYSTEMS = [
 
 # --- dynamics -------------------------------------------------------------------------------------------
 
-_RATE = Field("Learning rate eta: a number, or one per step.", bounds=(0, None), type=_FLOATS)
+_RATE = Field(
+    "Learning rate eta: a number, one per step, or a schedule.", bounds=(0, None), type=_RATES
+)
 _STEPS = Field("Updates.", bounds=(0, 2**53), type=int)  # beyond they would not be exact as floats
 _BATCH = Field("Random batches of this size.", bounds=(1, 2**24), type=int)
 _BATCH_OR_ALL = Field(
@@ -224,6 +226,28 @@ _SAMPLINGS = [
     ),
 ]  # fmt: skip
 
+_SCHEDULES = [
+    Entry(
+        "schedule", "warmup", "engram.dynamics:warmup",
+        {"peak": Field("The rate that it reaches.", bounds=(0, None), type=float), "steps": Field("In how many steps.", bounds=(1, _MOST), type=int)},
+        "Up in equal steps, then constant.",
+    ),
+    Entry(
+        "schedule", "cosine", "engram.dynamics:cosine",
+        {
+            "peak": Field("The rate that it begins with.", bounds=(0, None), type=float),
+            "steps": Field("In how many steps.", bounds=(1, _MOST), type=int),
+            "end": Field("The rate that it ends with.", bounds=(0, None), type=float, default=0.0),
+        },
+        "Down along half a cosine, then constant.",
+    ),
+    Entry(
+        "schedule", "piecewise", "engram.dynamics:piecewise",
+        {"rates": Field("The rates.", bounds=(0, None), type=list[float]), "changes": Field("The first step of each but the first.", bounds=(0, _MOST), type=list[int])},
+        "Constant rates that change at given steps.",
+    ),
+]  # fmt: skip
+
 # --- what is recorded and found -------------------------------------------------------------------------
 
 
@@ -236,6 +260,7 @@ def _observable(
 
 _OBSERVABLES = [
     _observable("loss", (), "L", "cross-entropy (eq:obj)"),
+    _observable("batch_loss", (), "L_B", "loss on what the next step sees; NaN after the last"),
     _observable("error", (), "L_01", "0-1 error (Section 1)"),
     _observable("token_losses", ("token",), "l(x)", "loss of each token (eq:loss)"),
     _observable("margins", ("token",), "m(x)", "margin of each token (Section 5.2)"),
@@ -259,8 +284,12 @@ _OBSERVABLES = [
 _EVENTS = [
     Entry(
         "event", "events", "engram.observables:Events",
-        {"spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1)},
-        "Perfect accuracy, spikes, tokens forgotten and re-learnt.",
+        {
+            "spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1),
+            "parts": Field("What to look for.", type=list[Literal["accuracy", "losses", "tokens"]], default=["accuracy", "losses", "tokens"]),
+            "capacity": _optional("Entries of the ledger at a time.", int, bounds=(0, _MOST)),
+        },
+        "Perfect accuracy, spikes and peaks, tokens learnt, forgotten and re-learnt.",
     ),
 ]  # fmt: skip
 
@@ -312,6 +341,7 @@ CATALOGUE = (
     *_DYNAMICS,
     *_OPTIMIZERS,
     *_SAMPLINGS,
+    *_SCHEDULES,
     *_OBSERVABLES,
     *_EVENTS,
     *_TABLES,

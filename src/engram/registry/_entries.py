@@ -19,6 +19,7 @@ KINDS = (
     "dynamics",
     "optimizer",
     "sampling",
+    "schedule",
     "observable",
     "event",
 )

@@ -59,6 +59,11 @@ class Field:
         return float in self.forms and int not in self.forms
 
     @property
+    def takes_schedule(self) -> bool:
+        """Whether it may change from step to step, by a schedule that has a name."""
+        return self.is_real and any(typing.get_origin(form) is dict for form in self.forms)
+
+    @property
     def is_number(self) -> bool:
         """Whether it can be one number, and so an axis of a sweep."""
         return float in self.forms or int in self.forms

@@ -9,7 +9,12 @@ from engram.registry._entries import Entry, entries, find, name_of
 from engram.registry._fields import REQUIRED, Field
 
 # The field of a table that says which entry it is about.
-CHOOSERS = {"problem": "family", "optimizer": "optimizer", "sampling": "sampling"}
+CHOOSERS = {
+    "problem": "family",
+    "optimizer": "optimizer",
+    "sampling": "sampling",
+    "schedule": "schedule",
+}
 _WRITTEN_OUT = 4096  # numbers of an array; a longer one is named by its fingerprint
 
 
@@ -38,6 +43,16 @@ def parts_of(entry: Entry, table: Mapping[str, Any]) -> dict[str, Entry]:
     """The entries that an entry is made up of, as far as its table chooses them."""
     chosen = {kind: name or table.get(kind) for kind, name in entry.parts.items()}
     return {kind: find(kind, name) for kind, name in chosen.items() if name in entries(kind)}
+
+
+def used_by(kind: str, item: Mapping[str, Any] | str) -> list[Entry]:
+    """The entries that a table, or a name alone, makes use of."""
+    chooser = CHOOSERS.get(kind, "kind")
+    table = {chooser: item} if isinstance(item, str) else item
+    if table.get(chooser) not in names_of(kind):
+        return []
+    entry = entry_of(kind, table[chooser])
+    return [entry, *parts_of(entry, table).values()]
 
 
 def fields_of(kind: str, table: Mapping[str, Any]) -> dict[str, Field]:
@@ -75,6 +90,8 @@ def make(kind: str, table: Mapping[str, Any] | str, **supplied: Any) -> Any:
     }
     for name, value in (usual | table).items():
         field = entry.fields.get(name, Field())
+        if field.takes_schedule and isinstance(value, Mapping):
+            value = make("schedule", value)
         given[name if field.argument is None else field.argument] = field.holds(value)
     given.pop("", None)  # fields that are no concern of the target
     return entry.load()(**given)

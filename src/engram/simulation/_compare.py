@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_choice
 from engram._types import ArrayLike
-from engram.dynamics import AbstractDynamics, AbstractStepwise, GradientDescent, GradientFlow
+from engram.dynamics import AbstractDynamics, AbstractFlow, GradientDescent
 from engram.problem import Problem
 from engram.simulation._simulate import simulate
 
@@ -70,31 +69,23 @@ def compare(
 
 
 def _end(name: str, dynamics: AbstractDynamics) -> float:
-    if isinstance(dynamics, GradientFlow):
-        return float(dynamics.times[-1])
-    assert isinstance(dynamics, AbstractStepwise)
-    end = float(dynamics.time_at(np.asarray([dynamics.num_steps]))[0])
-    if not np.isfinite(end):
+    if not np.isfinite(dynamics.end):
         raise InputError(
             f"`dynamics` has no known learning rate for {name!r}: it cannot be aligned. Use one of "
             "engram.dynamics' own optimizers."
         )
-    return end
+    return dynamics.end
 
 
 def _aligned(problem: Problem, dynamics: Any, common: np.ndarray, **options: Any) -> xr.Dataset:
-    if isinstance(dynamics, GradientFlow):
-        inside = common <= dynamics.times[-1] * (1 + 1e-12)
-        if not inside.any():
-            return _nothing(problem, dynamics, common, **options)
-        flow = eqx.tree_at(lambda flow: flow.times, dynamics, common[inside])
-        found = simulate(problem, flow, events=False, **options)
+    inside = common <= dynamics.end * (1 + 1e-12)
+    if not inside.any():
+        return _nothing(problem, dynamics, common, **options)
+    if isinstance(dynamics, AbstractFlow):
+        found = simulate(problem, dynamics.at(common[inside]), events=False, **options)
         found = found.assign_coords(run_time=("time", found.time.values))
         return _only_records(found).reindex(time=common)
     when = dynamics.time_at(np.arange(dynamics.num_steps + 1))
-    inside = common <= when[-1] * (1 + 1e-12)
-    if not inside.any():
-        return _nothing(problem, dynamics, common, **options)
     after = np.clip(np.searchsorted(when, common[inside]), 1, max(len(when) - 1, 1))
     before = after - 1
     after = np.minimum(after, len(when) - 1)
@@ -114,8 +105,10 @@ def _aligned(problem: Problem, dynamics: Any, common: np.ndarray, **options: Any
 
 def _nothing(problem: Problem, dynamics: Any, common: np.ndarray, **options: Any) -> xr.Dataset:
     """A run that ended before the first common time: its records are NaN throughout."""
-    first = GradientFlow([0.0]) if isinstance(dynamics, GradientFlow) else None
-    start = simulate(problem, first or GradientDescent(0.0, 0), events=False, **options)
+    first = (
+        dynamics.at(np.zeros(1)) if isinstance(dynamics, AbstractFlow) else GradientDescent(0.0, 0)
+    )
+    start = simulate(problem, first, events=False, **options)
     along = "step" if "step" in start.dims else "time"
     blank = _only_records(start.assign_coords(run_time=(along, [np.nan])))
     blank = blank.drop_vars([name for name in ("step", "time") if name in blank.coords])

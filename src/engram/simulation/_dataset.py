@@ -14,21 +14,34 @@ from engram.observables import Record
 from engram.registry import find, table
 from engram.system import AbstractSystem
 
-_EVENTS = {
+_STEPS = {  # events whose values are steps
     "first_perfect": "first step without error",
     "perfect_from": "step from which there is no error any more",
     "last_rise": "last step at which the loss rose (length of the oscillation)",
-    "num_spikes": "excursions of the loss above the spike factor times its running minimum",
     "spike_start": "step at which a spike leaves the running minimum",
     "spike_step": "step of a spike's peak",
     "spike_end": "step at which a spike has returned",
-    "spike_height": "peak of a spike over the running minimum",
-    "highest_spike": "height of the highest spike, of all there were",
     "highest_spike_step": "step of its peak",
-    "num_forgotten": "how often a token was forgotten",
+    "peak_step": "step of a peak",
+    "first_learnt": "first step at which a token's margin was above zero",
     "first_forgotten": "first step at which a token was forgotten",
     "last_forgotten": "last step at which a token was forgotten",
     "last_relearnt": "last step at which a forgotten token was re-learnt",
+    "event_step": "step at which a token was learnt, forgotten or re-learnt",
+}
+_EVENTS = _STEPS | {
+    "num_spikes": "excursions of the loss above the spike factor times its running minimum",
+    "spike_height": "peak of a spike over the running minimum",
+    "highest_spike": "height of the highest spike, of all there were",
+    "highest_rise": "largest loss over the running minimum before it; 1 if it never rose",
+    "max_loss": "largest loss of the run",
+    "num_peaks": "maxima of the loss between a rise and a fall by the spike factor",
+    "peak_height": "loss of a peak over that of the trough before it",
+    "num_learnt": "how often a token was learnt or re-learnt",
+    "num_forgotten": "how often a token was forgotten",
+    "event_token": "which token, by its place",
+    "margin_before": "its margin one step before; NaN at the start",
+    "margin_after": "its margin at that step",
 }
 
 
@@ -85,11 +98,18 @@ def label(
             axes = [f"{name}_{i}" for i in range(values.ndim - 1)] if axes is None else axes
             attrs = {"long_name": observable.meaning or entry.help, "symbol": symbol}
             variables[name] = ((along, *axes), values, attrs)
+    about_events: dict[str, Any] = {}
     if found is not None:
         last = num_events - 1
         for name, (axes, value) in fold.describe(found, last).items():
             value = value if clock is None else _at_times(name, value, clock)
             variables[name] = (axes, value, {"long_name": _EVENTS.get(name, name)})
+        about_events = _about_events(variables)
+    problem = getattr(system, "problem", None)
+    if problem is not None:
+        for name, axes in problem.axes().items():
+            if name != "probs":  # a coordinate
+                variables[f"problem_{name}"] = (axes, np.asarray(getattr(problem, name)))
     for when, kept in (("start", start), ("final", final)):
         for name, value in kept.items():
             axes, symbol = _axes_of(name, np.ndim(value)), "W" if name == "weights" else name
@@ -106,6 +126,7 @@ def label(
             "dynamics": type(dynamics).__name__,
             "settings": json.dumps(table(dynamics)),
             "space": space,
+            **about_events,
             "engram": engram.__version__,
         },
     )
@@ -115,10 +136,22 @@ def _axes_of(name: str, ndim: int) -> tuple[str, ...]:
     return ("row", "col") if name == "weights" else tuple(f"{name}_{i}" for i in range(ndim))
 
 
+def _about_events(variables: dict[str, Any]) -> dict[str, Any]:
+    """Which loss was read, and how many events were counted without being kept one by one."""
+    if "event_step" not in variables and "spike_step" not in variables:
+        return {}
+    size = lambda name: len(variables[name][1]) if name in variables else 0
+    total = lambda *names: sum(
+        int(np.sum(variables[name][1])) for name in names if name in variables
+    )
+    counted = total("num_spikes", "num_peaks", "num_learnt", "num_forgotten")
+    kept = size("spike_step") + size("peak_step") + size("event_step")
+    return {"events_loss": "loss under the data's own law", "events_lost": counted - kept}
+
+
 def _at_times(name: str, value: Any, clock: Callable[[Any], Any]) -> Any:
     """For flows, events are counted in records or solver steps: turn those counts into times."""
-    is_step = name in _EVENTS and not name.startswith("num_")
-    if not is_step or name in ("spike_height", "highest_spike"):
+    if name not in _STEPS:
         return value
     index = np.asarray(value, float)
     known = np.isfinite(index)

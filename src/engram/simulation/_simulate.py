@@ -17,10 +17,10 @@ from engram._precision import in_double
 from engram._types import ArrayLike
 from engram.dynamics import (
     AbstractDynamics,
+    AbstractFlow,
     AbstractFold,
     AbstractStepwise,
     Carry,
-    GradientFlow,
     Status,
     begin,
     finish,
@@ -28,7 +28,6 @@ from engram.dynamics import (
     run,
     segment,
 )
-from engram.dynamics._flow import EXPLICIT_STEPS
 from engram.dynamics._run import BURST
 from engram.observables import (
     SPIKE_FACTOR,
@@ -39,8 +38,10 @@ from engram.observables import (
     make_record,
 )
 from engram.problem import Problem, as_key
-from engram.registry import make
+from engram.registry import entries, make
 from engram.simulation._dataset import Labelled, label
+from engram.simulation._drive import Drained, drive
+from engram.simulation._source import source_of
 from engram.simulation._space import choose_space, make_system
 from engram.simulation._stop import make_stop
 from engram.simulation._when import choose_steps
@@ -72,7 +73,7 @@ def simulate(
     every: int | None = None,
     points: int | None = None,
     stop: Any = None,
-    events: bool | AbstractFold | Sequence[Any] = True,
+    events: bool | str | AbstractFold | Sequence[Any] = True,
     spike_factor: float = SPIKE_FACTOR,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
@@ -85,7 +86,7 @@ def simulate(
             `StochasticGradientFlow` or `PracticalDescent`; or a table, {"kind": "adam", ...}.
         system: What moves for a problem, by its registered name, or a table {"kind": name, ...}; by
             default the matrix W, in the cheapest space.
-        start: $W_0$, shape (d, d), zero by default; for a system a state of it, by default its `start()`.
+        start: $W_0$, shape (k, d), zero by default; for a system a state of it, by default its `start()`.
         record: Names of observables; `engram.observables.OBSERVABLES` lists them.
         space: "weights" moves W, "particles" its N x M scores, "margins" (two classes only) the N
             margins; "auto" picks the cheapest. The answer is the same. A system is its own space.
@@ -96,8 +97,9 @@ def simulate(
         points: Record about this many steps, evenly on a logarithmic scale.
         stop: End early: "perfect" at the first step without error, or {"loss": 1e-3} at the first
             with a loss of at most that (likewise "error", "grad_norm").
-        events: Look at every step for perfect accuracy, spikes and forgetting. Or a fold of your own (an
-            `engram.dynamics.AbstractFold`), or a list of folds in which True stands for engram's own.
+        events: Look at every step for perfect accuracy, spikes, peaks and forgetting. Or a fold of your own
+            (an `engram.dynamics.AbstractFold`), the registered name of one, or a list of
+            those in which True stands for engram's own. Of a flow they see the recorded times.
         spike_factor: How far above its running minimum the loss must be in a spike.
         progress: Called with the steps done and the steps in all.
 
@@ -111,11 +113,20 @@ def simulate(
 
     Paper: Section 2.
     """
-    found = simulate_arrays(
-        problem, dynamics, system=system, start=start, record=record, space=space, key=key, at=at,
-        every=every, points=points, stop=stop, events=events, spike_factor=spike_factor, progress=progress,
-    )  # fmt: skip
-    return found.dataset()
+    options = {
+        "system": system, "start": start, "record": record, "space": space, "key": key, "at": at,
+        "every": every, "points": points, "stop": stop, "events": events, "spike_factor": spike_factor,
+    }  # fmt: skip
+    complete = lambda found: _with_source(found, source_of(problem, dynamics, **options))
+    try:
+        return complete(simulate_arrays(problem, dynamics, progress=progress, **options).dataset())
+    except Interrupted as stopped:
+        raise Interrupted(complete(stopped.partial)) from None
+
+
+def _with_source(found: xr.Dataset, source: dict[str, Any]) -> xr.Dataset:
+    """A dataset with what it was made of."""
+    return found.assign_attrs(found.attrs | source)
 
 
 @in_double
@@ -132,14 +143,14 @@ def simulate_arrays(
     every: int | None = None,
     points: int | None = None,
     stop: Any = None,
-    events: bool | AbstractFold | Sequence[Any] = True,
+    events: bool | str | AbstractFold | Sequence[Any] = True,
     spike_factor: float = SPIKE_FACTOR,
     progress: Callable[[int, int], None] | None = None,
 ) -> Labelled:
     """As `simulate`, before a dataset is built of it: for callers that want arrays many times a second."""
     if isinstance(dynamics, Mapping):
         dynamics = make("dynamics", dynamics)
-    if not isinstance(dynamics, AbstractDynamics):
+    if not isinstance(dynamics, AbstractFlow | AbstractStepwise):
         raise InputError(
             f"`dynamics` must be one of engram's dynamics, got {dynamics!r}. "
             "Try `engram.GradientDescent(learning_rate=1.0, steps=100)`."
@@ -155,18 +166,14 @@ def simulate_arrays(
     system, state, chosen = _place(problem, dynamics, start, space)
     dynamics.check(system)
     system.check(state)
-    noted = make_record(record, system, dynamics)
+    noted = make_record(record, system, dynamics, key)
     about = {"dynamics": dynamics, "space": chosen}
     fold = _read_events(events, spike_factor)
-    if not isinstance(dynamics, AbstractStepwise):
+    if isinstance(dynamics, AbstractFlow):
         if any(option is not None for option in (at, every, points, stop)):
             raise InputError(
                 "`at`, `every`, `points` and `stop` count steps, and a flow has none. Give the flow "
                 "its `times`."
-            )
-        if fold is not None and not isinstance(fold, Events):
-            raise InputError(
-                "`events` of your own need steps, and a flow has none. Pass True or False."
             )
         with _in_one_line():
             return _flow(system, dynamics, state, noted, fold, about)
@@ -187,20 +194,22 @@ def _in_one_line() -> Iterator[None]:
         raise InputError(*error.args) from None
 
 
-def _read_events(events: Any, spike_factor: float) -> Any:
-    """The fold over all steps: engram's own events, other folds, several of them, or none."""
-    if isinstance(events, AbstractFold):
-        return events
+def _read_events(events: Any, spike_factor: float) -> AbstractFold | None:
+    """The fold over all steps: engram's own events, folds by name, other folds, several of them, or none."""
+    if events is False:
+        return None
+    several = isinstance(events, Sequence) and not isinstance(events, str)
     own = Events(np.asarray(spike_factor, float))
-    if isinstance(events, Sequence) and not isinstance(events, str):
-        folds = [own if each is True else each for each in events]
-        if all(isinstance(each, AbstractFold) for each in folds):
-            return Folds(tuple(folds))
-    if not isinstance(events, bool):
-        raise InputError(
-            f"`events` must be True, False, a fold, or a list of folds and True, got {events!r}."
-        )
-    return own if events else None
+    folds = []
+    for each in events if several else [events]:
+        each = make("event", each) if isinstance(each, str | Mapping) and each != "events" else each
+        folds.append(own if each is True or each == "events" else each)
+        if not isinstance(folds[-1], AbstractFold):
+            raise InputError(
+                f"`events` must be True, False, a fold, a name among {', '.join(entries('event'))}, or a "
+                f"list of those, got {each!r}."
+            )
+    return folds[0] if len(folds) == 1 else Folds(tuple(folds))
 
 
 def _place(what: Any, dynamics: AbstractDynamics, start: Any, space: str) -> tuple[Any, Any, str]:
@@ -224,11 +233,11 @@ def _place(what: Any, dynamics: AbstractDynamics, start: Any, space: str) -> tup
 
 
 def _read_weights(problem: Problem, start: Any) -> np.ndarray:
-    d = problem.dim
-    W = read_array("start", problem.zero_weights if start is None else start)
-    if W.shape != (d, d) or W.dtype.kind not in "fiu":
+    zero = problem.zero_weights
+    W = read_array("start", zero if start is None else start)
+    if W.shape != zero.shape or W.dtype.kind not in "fiu":
         raise InputError(
-            f"`start` must be the weights W_0, shape (d, d) = ({d}, {d}), got {W.dtype} of shape "
+            f"`start` must be the weights W_0, shape (k, d) = {zero.shape}, got {W.dtype} of shape "
             f"{W.shape}. Scores become weights with `particles.scores_to_weights`."
         )
     check_finite("start", W)
@@ -241,30 +250,33 @@ def _begin(system: Any, dynamics: Any, state: Any, fold: Any) -> tuple[Carry, An
 
 
 @eqx.filter_jit
-def _segment(system, dynamics, carry, at, record, fold, stop, key, bursts):
+def _segment(system, dynamics, carry, at, record, fold, stop, key, bursts, waits):
     return segment(
-        system, dynamics, carry, at, record, fold=fold, stop=stop, key=key, bursts=bursts
-    )
+        system, dynamics, carry, at, record,
+        fold=fold, stop=stop, key=key, bursts=bursts, waits=waits,
+    )  # fmt: skip
 
 
 @eqx.filter_jit
-def _finish(system: Any, dynamics: Any, carry: Carry, fold: Any) -> Any:
+def _finish(system: Any, dynamics: Any, carry: Carry, fold: Any, key: Any) -> Any:
     kept = system.kept(dynamics.state_of(carry.inner))
-    return finish(system, dynamics, carry, fold), kept
+    return finish(system, dynamics, carry, fold, key), kept
 
 
 class _FlowRecord(eqx.Module):
-    """What is recorded of a flow, whose `record` sees a state: observables, and looks for the events."""
+    """What is recorded of a flow, whose `record` sees a state: observables, and what the events need."""
 
     record: Record
     system: Any
     flow: Any
-    looks: bool = eqx.field(static=True)
+    fold: Any
 
     def __call__(self, state: Any) -> Any:
         zero = jnp.zeros((), int)
         moment = moment_of(self.system, self.flow, Carry(zero, state, None, zero))
-        return self.record.at(moment), moment.look if self.looks else None
+        if self.fold is None:
+            return self.record.at(moment), None
+        return self.record.at(moment), state if self.fold.reads_states else moment.look
 
 
 @eqx.filter_jit
@@ -277,33 +289,24 @@ def _length(row: dict[str, Any]) -> int:
     return len(next(iter(row.values()))) if row else 0
 
 
-def _attempts(flow: GradientFlow) -> list[GradientFlow]:
-    """The solvers to try, so that the second compiles only if the first gets stuck."""
-    if flow.solver != "auto":
-        return [flow]
-    options: Any = {"times": flow.times, "rtol": flow.rtol, "atol": flow.atol}
-    few = min(EXPLICIT_STEPS, flow.max_steps)
-    return [
-        GradientFlow(**options, solver="explicit", max_steps=few),
-        GradientFlow(**options, solver="implicit", max_steps=flow.max_steps),
-    ]
-
-
-def _flow(system, flow, state, noted: Record, events: Events | None, about) -> Labelled:
-    record = _FlowRecord(noted, system, flow, events is not None)
-    first, *others = _attempts(flow)
+def _flow(system, flow, state, noted: Record, fold: AbstractFold | None, about) -> Labelled:
+    record = _FlowRecord(noted, system, flow, fold)
+    first, *others = flow.attempts()
     path, start, final = jax.device_get(_run_flow(system, first, state, record))
     if path.status == Status.STEP_LIMIT and others:
         path, start, final = jax.device_get(_run_flow(system, others[0], state, record))
     reached = int(path.num_recorded)
-    records, looks = jax.tree.map(lambda values: values[:reached], path.records)
-    found = events_of_series(events, looks) if events and reached else None
+    records, series = jax.tree.map(lambda values: values[:reached], path.records)
+    found = None
+    if fold is not None and reached:
+        whose = (system, flow) if fold.reads_states else ()
+        found = events_of_series(fold, series, *whose)
     return label(
         times=np.asarray(flow.times)[:reached],
         steps=None,
         records={name: records[name] for name in noted.names},
         about=noted,
-        fold=events,
+        fold=fold,
         found=jax.device_get(found),
         num_events=reached,
         clock=lambda index: np.asarray(flow.times)[index],
@@ -330,59 +333,106 @@ def segment_size(numbers: int, count: int) -> int:
     return min(most, 4**fours)
 
 
+class _Segments:
+    """A run in compiled segments, each about as long as it may take for Ctrl-C and progress to be prompt."""
+
+    def __init__(self, system, dynamics, state, noted, fold, stop, key, steps):
+        self.carry, self.first = _begin(system, dynamics, state, fold)
+        self.steps, self.total = steps, dynamics.num_steps
+        self.rows: list[Any] = []
+        self.drained, self.status = Drained(), Status.RUNNING
+        self._size = segment_size(system.size(state), len(steps))
+        # Between records that are close there is no room for a burst.
+        bursts = bool(np.diff(steps, prepend=0, append=self.total).max() >= BURST)
+        self._go = lambda carry, until: _segment(
+            system,
+            dynamics,
+            carry,
+            until,
+            noted,
+            fold,
+            stop,
+            key,
+            bursts,
+            np.array(not self.drained.is_full),
+        )
+        self._finish = lambda: _finish(system, dynamics, self.carry, fold, key)
+        if self.total * system.size(state) > _ROOM:
+            # A run that somebody may want to end: this compiles now, so that Ctrl-C is prompt.
+            self._finish()
+        self._position, self._limit, self._is_measured = 0, 32 * BURST, False
+
+    @property
+    def index(self) -> int:
+        return int(self.carry.index)
+
+    @property
+    def so_far(self) -> tuple[int, int]:
+        return self.index, self.total
+
+    @property
+    def is_over(self) -> bool:
+        to_come = self.index < self.total or self._position < len(self.steps)
+        return self.status != Status.RUNNING or not to_come
+
+    def move(self) -> None:
+        """One segment."""
+        before, size = self.index, self._size
+        horizon = min(before + self._limit, self.total)
+        wanted = self.steps[self._position : self._position + size]
+        wanted = wanted[wanted <= horizon]
+        until = np.full(size, wanted[-1] if len(wanted) else horizon)
+        until[: len(wanted)] = wanted
+        began = time.perf_counter()
+        carry, records, reached = self._go(self.carry, until)
+        kept = int(np.asarray(reached)[: len(wanted)].sum())
+        rows = jax.tree.map(lambda x: np.asarray(x)[:kept], records)
+        took = time.perf_counter() - began
+        self.carry, self._position = carry, self._position + kept
+        self.rows.append(rows)
+        folded = self.drained.take(carry.folded)
+        self.carry = Carry(carry.index, carry.inner, folded, carry.status)
+        if self._is_measured:  # the first segment also compiles
+            # By the steps really made: records may have ended the segment before its limit.
+            rate = (self.index - before) / max(took, 1e-6)
+            self._limit = int(np.clip(rate * _SECONDS, 64, 4 * self._limit))
+            # Whole bursts, so that no result depends on how fast the machine is.
+            self._limit -= self._limit % BURST
+        self._is_measured = True
+        self.status = Status(int(carry.status))
+
+    def save(self) -> None:
+        """Records are kept as they come."""
+
+    def record_end(self) -> None:
+        """The state that ended a run belongs to the record."""
+        if np.isin(self.index, self.steps[: self._position]):
+            return
+        _, records, _ = self._go(self.carry, np.full(self._size, self.index))
+        self.rows.append(jax.tree.map(lambda x: np.asarray(x)[:1], records))
+        self.steps = np.append(self.steps[: self._position], self.index)
+
+    def finish(self) -> tuple[Any, Any]:
+        """What the fold has found, and the last state."""
+        folded, final = jax.device_get(self._finish())
+        return self.drained.restored(folded), final
+
+
 def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> Labelled:
     is_flow = dynamics.counts_time
-    carry, first = _begin(system, dynamics, state, fold)
-    size = segment_size(system.size(state), len(steps))
-    rows: list[Any] = []
-    total = dynamics.num_steps
-    if total * system.size(state) > _ROOM:
-        # A run that somebody may want to end: this compiles now, so that Ctrl-C is prompt.
-        _finish(system, dynamics, carry, fold)
-    # Between records that are close there is no room for a burst.
-    bursts = bool(np.diff(steps, prepend=0, append=total).max() >= BURST)
-    go = lambda carry, until: _segment(
-        system, dynamics, carry, until, noted, fold, stop, key, bursts
-    )
-    position, limit, measured = 0, 32 * BURST, False
-    status = Status.RUNNING
+    segments = _Segments(system, dynamics, state, noted, fold, stop, key, steps)
     try:
-        while status == Status.RUNNING and (int(carry.index) < total or position < len(steps)):
-            horizon = min(int(carry.index) + limit, total)
-            wanted = steps[position : position + size]
-            wanted = wanted[wanted <= horizon]
-            until = np.full(size, wanted[-1] if len(wanted) else horizon)
-            until[: len(wanted)] = wanted
-            began, before = time.perf_counter(), int(carry.index)
-            carry, records, reached = go(carry, until)
-            kept = int(np.asarray(reached)[: len(wanted)].sum())
-            rows.append(jax.tree.map(lambda x, kept=kept: np.asarray(x)[:kept], records))
-            took = time.perf_counter() - began
-            if measured:  # the first segment also compiles
-                # By the steps really made: records may have ended the segment before its limit.
-                rate = (int(carry.index) - before) / max(took, 1e-6)
-                limit = int(np.clip(rate * _SECONDS, 64, 4 * limit))
-                # Whole bursts, so that no result depends on how fast the machine is.
-                limit -= limit % BURST
-            measured = True
-            position += len(wanted)
-            status = Status(int(carry.status))
-            if progress is not None:
-                progress(int(carry.index), total)
-        if status == Status.STOPPED and not np.isin(int(carry.index), steps[:position]):
-            # The state that ended the run belongs to the record.
-            until = np.full(size, int(carry.index))
-            _, records, _ = go(carry, until)
-            rows.append(jax.tree.map(lambda x: np.asarray(x)[:1], records))
-            steps = np.append(steps[: sum(map(_length, rows[:-1]))], int(carry.index))
+        drive(segments, progress)
+        if segments.status == Status.STOPPED:
+            segments.record_end()
+        status = Status.COMPLETED if segments.status == Status.RUNNING else segments.status
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    if status == Status.RUNNING:
-        status = Status.COMPLETED
-    found, final = jax.device_get(_finish(system, dynamics, carry, fold))
+    found, final = segments.finish()
+    index, steps, rows = segments.index, segments.steps, segments.rows
     # In the order asked for: JAX sorts what it maps over.
     records = {name: np.concatenate([row[name] for row in rows]) for name in noted.names if rows}
-    count = _length(records) if noted.names else int((steps <= int(carry.index)).sum())
+    count = _length(records) if noted.names else int((steps <= index).sum())
     labelled = label(
         times=dynamics.time_at(steps[:count]),
         steps=None if is_flow else steps[:count],
@@ -390,13 +440,13 @@ def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, abo
         about=noted,
         fold=fold,
         found=found,
-        num_events=int(carry.index) + 1,
+        num_events=index + 1,
         clock=dynamics.time_at if is_flow else None,
-        start=jax.device_get(first),
+        start=jax.device_get(segments.first),
         final=final,
         status=status,
-        stopped_at=float(dynamics.time_at(int(carry.index))) if is_flow else int(carry.index),
-        num_steps=int(carry.index),
+        stopped_at=float(dynamics.time_at(index)) if is_flow else index,
+        num_steps=index,
         system=system,
         **about,
     )

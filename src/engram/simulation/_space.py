@@ -32,11 +32,11 @@ def make_system(problem: Problem, dynamics: Any, space: str, W: Weights) -> tupl
 
 
 def _cheaper(problem: Problem, dynamics: Any) -> str:
-    N, M, d = problem.num_inputs, problem.num_outputs, problem.dim
+    N, M, d, k = problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim
     if dynamics.is_isotropic:
         return "weights"  # the noise is drawn for W anyway
     # Multiplications of one gradient: scores and back, against two Gram matrices, against one.
-    weights = 2 * (N * M * d + min(N, M) * d * d)
+    weights = 2 * min(M * d * (k + N), N * k * (d + M))
     particles = N * N * M + N * M * M
     if M == 2 and not problem.is_noisy and weights >= N * N:
         return "margins"

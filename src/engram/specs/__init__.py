@@ -8,9 +8,9 @@ from engram.specs._read import read_spec as read_spec
 from engram.specs._read import read_toml as read_toml
 from engram.specs._same import common_part as common_part
 from engram.specs._same import differences as differences
+from engram.specs._stored import given_of as given_of
 from engram.specs._stored import problem_of as problem_of
 from engram.specs._stored import read_netcdf as read_netcdf
 from engram.specs._stored import spec_of as spec_of
-from engram.specs._stored import with_source as with_source
 from engram.specs._stored import write_spec as write_spec
 from engram.specs._training import read_training as read_training

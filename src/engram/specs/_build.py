@@ -6,14 +6,17 @@ from typing import Any
 import xarray as xr
 
 from engram._checks import InputError
+from engram._precision import in_double
 from engram._room import check_room
 from engram.dynamics import AbstractDynamics
 from engram.problem import Problem
 from engram.registry import make
-from engram.simulation import choose_space, simulate
+from engram.simulation import Interrupted, choose_space, simulate
 from engram.specs._read import SimulationSpec
+from engram.specs._stored import write_spec
 
 
+@in_double
 def build_problem(table: dict[str, Any]) -> Problem:
     """The problem that a table describes."""
     try:
@@ -35,8 +38,12 @@ def simulate_spec(
     progress: Callable[[int, int], None] | None = None,
     *,
     problem: Problem | None = None,
+    **given: Any,
 ) -> xr.Dataset:
-    """Run what a spec describes, on its own problem or on one that was built or stored before."""
+    """Run what a spec describes, on its own problem or on one that was built or stored before.
+
+    What is `given` goes to `simulate` as it is: a start, a key, the steps to record.
+    """
     problem = build_problem(spec.problem) if problem is None else problem
     run, dynamics = dict(spec.run), make("dynamics", spec.dynamics)
     scale, seed = run.pop("start_scale"), run.pop("seed")
@@ -47,13 +54,19 @@ def simulate_spec(
         what = build_system(spec.system, problem)
     events = [True if item == "events" else make("event", item) for item in run.pop("events")]
     events = events[0] if len(events) == 1 else events or False
-    start = what.draw_start(scale, seed) if scale else None
-    return simulate(what, dynamics, start=start, key=seed, progress=progress, events=events, **run)
+    usual = {"start": what.draw_start(scale, seed) if scale else None, "key": seed}
+    complete = lambda found: found if given else found.assign_attrs(spec=write_spec(spec))
+    try:
+        return complete(
+            simulate(what, dynamics, progress=progress, events=events, **run, **usual | given)
+        )
+    except Interrupted as stopped:
+        raise Interrupted(complete(stopped.partial)) from None
 
 
 def _check_fits(problem: Problem, dynamics: AbstractDynamics, space: str) -> None:
     """Refuse a run that would not fit into memory: a state, its gradient and copies of them."""
-    N, M, d = problem.num_inputs, problem.num_outputs, problem.dim
+    N, M, d, k = problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim
     space = choose_space(problem, dynamics, space)
     more = {"weights": 0, "particles": N**2 + M**2 + 4 * N * M, "margins": N**2}[space]
-    check_room(8 * (4 * d**2 + more), num_tokens=N, num_classes=M, dim=d)
+    check_room(8 * (4 * k * d + more), num_tokens=N, num_classes=M, dim=max(d, k))

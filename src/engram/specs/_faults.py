@@ -107,7 +107,10 @@ class Faults:
 
 def _place(loc: tuple[Any, ...]) -> tuple[Any, ...]:
     """Where the user wrote it: without the names of forms."""
-    return tuple(part for part in loc if "[" not in str(part) and part not in _FORMS)
+    is_form = lambda part: (
+        part in _FORMS or "[" in str(part) or str(part).startswith("constrained-")
+    )
+    return tuple(part for part in loc if not is_form(part))
 
 
 def _words(faults: list[Any]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engram._checks import InputError
-from engram.registry import find
+from engram.registry import Entry, find, load_entry_points, used_by
 from engram.specs._faults import Faults
 from engram.specs._tables import read_table
 
@@ -37,6 +37,14 @@ class SimulationSpec:
         """The tables by name, as `read_spec` takes them."""
         return {name: table for name, table in vars(self).items() if table is not None}
 
+    def used(self) -> list[Entry]:
+        """The entries of the registry that it makes use of."""
+        tables = {name: table for name, table in self.tables.items() if name != "run"}
+        found = [used_by(name, table) for name, table in tables.items()]
+        found += [used_by("observable", item) for item in self.run["record"]]
+        found += [used_by("event", item) for item in self.run["events"]]
+        return [entry for each in found for entry in each]
+
     def with_fields(self, **changes: dict[str, Any]) -> "SimulationSpec":
         """The same with some fields of some tables replaced; nothing is checked."""
         return SimulationSpec(**{
@@ -46,6 +54,7 @@ class SimulationSpec:
 
 def read_spec(tables: dict[str, Any], source: str) -> SimulationSpec:
     """Check a spec whole; every fault is reported, each with its place and the value met."""
+    load_entry_points()
     faults = Faults(source, is_typed=source == OPTIONS)
     tables = with_read_out(tables)
     faults.unknown(

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+_OF_A_FORMAT = {"engram", "format", "kind", "settings"}
 _OF_THE_END = ("status", "status_text", "stopped_at", "num_steps")
 
 
@@ -12,8 +13,8 @@ def differences(old: xr.Dataset, new: xr.Dataset) -> list[str]:
     """Say what differs, name by name; empty if the two agree bit for bit.
 
     Variables and coordinates are compared in values, dtype, axes and attributes, then the
-    attributes of the whole, except which version of engram wrote it. NaN equals NaN; 0.0 and -0.0
-    differ. Text is compared as text, however it is held in memory.
+    attributes of the whole, except which version of engram wrote it, in which format. NaN equals NaN;
+    0.0 and -0.0 differ. Text is compared as text, however it is held in memory.
     """
     found = []
     for name in dict.fromkeys((*old.variables, *new.variables)):
@@ -23,7 +24,8 @@ def differences(old: xr.Dataset, new: xr.Dataset) -> list[str]:
             found.append(f"{name} is a coordinate in one only")
         elif said := _difference(old.variables[name], new.variables[name]):
             found.append(f"{name} {said}")
-    unlike = [name for name in _unlike(old.attrs, new.attrs) if name != "engram"]
+    aside = {"engram"} if old.attrs.get("format") == new.attrs.get("format") else _OF_A_FORMAT
+    unlike = [name for name in _unlike(old.attrs, new.attrs) if name not in aside]
     return found + [f"the attribute {name}" for name in unlike]
 
 

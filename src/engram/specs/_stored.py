@@ -1,16 +1,21 @@
 """Runs in files: each holds its spec and its problem, which is all it takes to run it again."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import h5py
+import jax
+import jax.numpy as jnp
+import numpy as np
 import xarray as xr
 
 from engram._checks import InputError
 from engram.problem import Problem
 from engram.problem._storage import one_line
-from engram.registry import fields_of, names_of
+from engram.registry import KINDS, entries, fields_of, names_of
+from engram.simulation import FORMAT
 from engram.specs._read import SimulationSpec, read_spec, with_read_out
 
 _ARRAYS = ("problem_inputs", "problem_outputs", "probs", "problem_targets")
@@ -20,15 +25,6 @@ _AGAIN = "Write the run again with `engram simulate ... --out FILE.nc`."
 def write_spec(spec: SimulationSpec) -> str:
     """A spec as JSON that `read_spec` takes: each field that its choices use, defaults included."""
     return json.dumps(spec.tables)
-
-
-def with_source(run: xr.Dataset, problem: Problem, spec: str) -> xr.Dataset:
-    """A run as it is stored: with the spec, as JSON, and the problem that it was made from."""
-    return run.assign(
-        problem_inputs=(("token", "component"), problem.inputs),
-        problem_outputs=(("class", "component"), problem.outputs),
-        problem_targets=(("token", "class") if problem.is_noisy else ("token",), problem.targets),
-    ).assign_attrs(spec=spec)
 
 
 def read_netcdf(path: Path) -> xr.Dataset:
@@ -55,6 +51,8 @@ def spec_of(data: xr.Dataset, path: Path, given: dict[str, dict[str, Any]]) -> S
     it: in a file, unlike in TOML, it cannot be struck out by hand.
     """
     stored, run = _tables(data, path), given.get("run", {})
+    _check_format(data, path)
+    _check_plugins(data, path)
     dynamics = {name: stored["dynamics"].get(name) for name in ("kind", "optimizer", "sampling")}
     dynamics = {name: value for name, value in dynamics.items() if value is not None}
     if "kind" in given.get("dynamics", {}):
@@ -66,12 +64,46 @@ def spec_of(data: xr.Dataset, path: Path, given: dict[str, dict[str, Any]]) -> S
     kept = fields_of("dynamics", chosen) if chosen["kind"] in names_of("dynamics") else {}
     stored["dynamics"] = dynamics | _only(stored["dynamics"], kept) | given.get("dynamics", {})
     stored["run"] = _only(stored["run"], stored["run"].keys() - excluded) | run
-    family = stored["problem"].get("family", "two")
-    if family in names_of("problem"):  # else of a plugin: the arrays are here all the same
-        stored["problem"] = {"family": family} | _only(
-            stored["problem"], fields_of("problem", {"family": family})
+    problem = stored.pop("problem")  # which its arrays tell
+    return dataclasses.replace(read_spec(stored, str(path)), problem=problem)
+
+
+def given_of(data: xr.Dataset) -> dict[str, Any]:
+    """What a run from Python was given besides its spec: a start, a key, the steps to record."""
+    given = dict(json.loads(data.attrs["spec"]).get("given", {}))
+    if given.pop("start", False):
+        given["start"] = data["start_weights"].values if "start_weights" in data else None
+    if "key" in given:
+        given["key"] = jax.random.wrap_key_data(jnp.asarray(given["key"], jnp.uint32))
+    return given
+
+
+def _check_format(data: xr.Dataset, path: Path) -> None:
+    """Files of every earlier format can be read; of a later one nobody knows what it means."""
+    met = data.attrs.get("format", 1)
+    if not isinstance(met, int | np.integer) or met > FORMAT:
+        raise InputError(
+            f"{path} has the format {met}, and this engram knows those up to {FORMAT}. Install a newer "
+            "engram."
         )
-    return read_spec(stored, str(path))
+
+
+def _check_plugins(data: xr.Dataset, path: Path) -> None:
+    """Refuse a run that made use of a plugin which is not loaded; a file loads none by itself."""
+    try:
+        known = [
+            (str(each["module"]), str(each.get("path", each["module"])))
+            for each in json.loads(data.attrs.get("plugins", "[]"))
+        ]
+    except (KeyError, TypeError, ValueError):
+        known = []
+    loaded = {entry.origin for kind in KINDS for entry in entries(kind).values()}
+    missing = [source for module, source in known if module not in loaded]
+    if missing:
+        raise InputError(
+            f"{path} was made with names of your own, which are not loaded. Run it with --plugin "
+            f"{' --plugin '.join(missing)}"
+        )
 
 
 def _tables(data: xr.Dataset, path: Path) -> dict[str, dict[str, Any]]:
@@ -93,6 +125,13 @@ def problem_of(data: xr.Dataset, path: Path) -> Problem:
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)} of its problem. {_AGAIN}")
     try:
-        return Problem(*(data[name].values for name in _ARRAYS))
+        arrays = (data[name].values for name in _ARRAYS)
+        return Problem(*arrays, names=_names(data, "token"), class_names=_names(data, "class"))
     except InputError as error:
         raise InputError(f"{path} holds no usable problem: {error}") from None
+
+
+def _names(data: xr.Dataset, axis: str) -> Any:
+    """The labels of an axis, if they are names and not numbers."""
+    labels = data.coords.get(axis)
+    return None if labels is None or labels.dtype.kind not in "OSU" else labels.values

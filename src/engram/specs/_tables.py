@@ -29,6 +29,9 @@ def read_table(kind: str, given: Any, faults: Faults) -> dict[str, Any]:
         faults.add(kind, f"{what} does not take {', '.join(unused)}. Leave it out.")
     faults.unknown(kind, [name for name in rest if name not in {*fields, *unused}], rest, fields)
     known = {name: value for name, value in rest.items() if name in fields}
+    for name, field in fields.items():
+        if field.takes_schedule and isinstance(known.get(name), dict):
+            known[name] = read_table("schedule", known[name], faults)
     read, missing = _validated(kind, fields, known, faults)
     if entry is not None:
         groups = [group for group in entry.needs if not any(name in rest for name in group)]

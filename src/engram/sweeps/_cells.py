@@ -9,23 +9,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from engram._checks import InputError
 from engram._precision import in_double
-from engram.dynamics import AbstractStepwise, Descent, Plain
+from engram.dynamics import AbstractStepwise, Carry, Moment, moment_of
+from engram.dynamics._ledger import filed
 from engram.dynamics._run import BURST
-from engram.observables import NEVER
+from engram.observables import NEVER, AbstractObservable, make_observable
 from engram.particles import BareMarginSystem
-from engram.registry import make
+from engram.registry import entries, make, origins
 from engram.simulation import choose_space, make_system
 from engram.specs import SimulationSpec, build_problem, build_system
 from engram.sweeps._observables import (
     NEEDS_TAIL,
+    OBSERVABLES,
     TAIL,
-    Folded,
     Tail,
+    endings,
+    fold_for,
     glance,
-    nothing,
     results,
-    take,
 )
 
 _FIRST_HIT = frozenset({"first_perfect"})
@@ -37,8 +39,12 @@ _MOST_KEPT = 32
 def _programs_for(
     spec: SimulationSpec, varying: tuple[str, ...], observables: tuple[str, ...], seed: int
 ) -> dict[str, Any]:
-    """What was compiled for a simulation with these fields free; a file may have changed meanwhile."""
-    if spec.problem["family"] == "file":
+    """What was compiled for a simulation with these fields free; files and plugins may change meanwhile."""
+    if (
+        spec.problem["family"] == "file"
+        or origins(spec.used())
+        or set(observables) & entries("event").keys()
+    ):
         return {}
     fixed = {
         name: {key: value for key, value in table.items() if key not in varying}
@@ -56,7 +62,7 @@ class Batch(NamedTuple):
     system: Any
     dynamics: Any
     inner: Any
-    folded: Folded
+    folded: Any
     key: Any
 
 
@@ -82,18 +88,18 @@ class Runner:
         self.spec, self.varying, self.homes, self.seed = spec, varying, homes, seed
         self.has_start = "start_scale" in varying or bool(spec.run["start_scale"])
         self.observables, self.wanted = observables, frozenset(observables)
+        self.fold = fold_for(self.wanted, spec.run["spike_factor"])
+        self.last = {name: _unprepared(name) for name in observables if _is_observable(name)}
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
         self.space = "its own"
         if spec.system is None:
             self.space = choose_space(problem, dynamics, spec.run["space"])
         elif self.has_start:  # refused by a system that has none
             build_system(spec.system, problem).draw_start(spec.run["start_scale"], seed)
-        # Plain descent needs the margins alone; others look at the length of an update.
-        plain = isinstance(dynamics, Descent) and isinstance(dynamics.optimizer, Plain)
-        self.is_bare = self.space == "margins" and plain
+        self.is_bare = self.space == "margins" and dynamics.needs_margins_only
         self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
-        self.num_tokens = problem.num_inputs
-        width = problem.num_inputs * (1 if self.space == "margins" else problem.num_outputs)
+        self.num_tokens, self.names = problem.num_tokens, problem.names
+        width = problem.num_tokens * (1 if self.space == "margins" else problem.num_classes)
         # Lanes fill the processor's vectors and stay in its nearest cache.
         room = 2**22 / (2 * TAIL + 1) if self.wanted & NEEDS_TAIL else 2**12
         self.lanes = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
@@ -110,13 +116,36 @@ class Runner:
             return {"first_perfect": self._first_hits(columns, cells)}
         total, rest = self._lengths()
         done = [
-            self._call("whole", self._whole, *part, total, rest)
+            self._results(self._call("whole", self._whole, *part, total, rest))
             for part in self._tiles(columns, cells)
         ]
-        return {
-            name: np.concatenate([np.asarray(part[name]) for part in done])[: len(cells)]
-            for name in self.observables
+        names = [name for name in done[0] if name in self.wanted or name not in OBSERVABLES]
+        return {name: np.concatenate([part[name] for part in done])[: len(cells)] for name in names}
+
+    def _results(self, ended: tuple[Any, dict[str, Any]]) -> dict[str, np.ndarray]:
+        folded, ends = jax.tree.map(np.asarray, ended)
+        return results(self.fold, folded, ends, self.points, self.wanted)
+
+    @in_double
+    def variables(self, columns: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """What observables and events that have a name are of a run: axes, and a value of the form."""
+        values = {name: column[0] for name, column in columns.items()}
+        begun = lambda: self._begin_one(values, np.uint32(0))
+        zeros = lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype)
+        folded = jax.tree.map(zeros, jax.eval_shape(lambda: begun().folded))
+        named = {name for name in self.wanted if name not in OBSERVABLES}
+        events = fold_for(frozenset(named), self.spec.run["spike_factor"])
+        ends = jax.tree.map(zeros, jax.eval_shape(lambda: self._ends(begun(), 0)))
+        axes_of = lambda name, value: tuple(f"{name}_{i}" for i in range(value.ndim - 1))
+        found: dict[str, Any] = {
+            name: (
+                axes_of(name, value) if self.last[name].axes is None else self.last[name].axes,
+                value[0],
+            )
+            for name, value in ends.items()
         }
+        described = events.describe_all(folded[len(folded) - len(events.folds) :], self.points - 1)
+        return found | {name: (axes, value[0]) for name, (axes, value) in described.items()}
 
     def _tiles(self, columns: dict[str, np.ndarray], cells: np.ndarray) -> Any:
         for begin in range(0, len(cells), self.lanes):
@@ -141,7 +170,7 @@ class Runner:
                 self._call("walk", self._walk, batch, at * BURST, length) for batch in batches
             ]
             at += length
-            hit = hits([batch.folded.first_perfect for batch in batches])
+            hit = hits([batch.folded[0].accuracy[0] for batch in batches])
             first[open_cells] = np.where(hit == NEVER, np.nan, hit)
             undecided = hit == NEVER
             if undecided.sum() <= 0.75 * len(open_cells):
@@ -150,7 +179,8 @@ class Runner:
             length *= 2
         if batches:
             ends = [
-                self._call("finish", self._finish, batch, at * BURST, rest) for batch in batches
+                self._results(self._call("finish", self._finish, batch, at * BURST, rest))
+                for batch in batches
             ]
             first[open_cells] = hits([end["first_perfect"] for end in ends])
         return first
@@ -187,11 +217,11 @@ class Runner:
         key = jax.random.fold_in(jax.random.key(self.seed), cell)
         spec = with_values(self.spec, values, self.homes)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
-        d = problem.dim
-        W = jnp.zeros((d, d))
+        shape = problem.zero_weights.shape
+        W = jnp.zeros(shape)
         if self.has_start:
-            draws = jax.random.normal(jax.random.fold_in(key, 1), (d, d), float)
-            W = spec.run["start_scale"] * draws / jnp.sqrt(float(d))
+            draws = jax.random.normal(jax.random.fold_in(key, 1), shape, float)
+            W = spec.run["start_scale"] * draws / jnp.sqrt(float(problem.dim))
         if spec.system is not None:
             system = build_system(spec.system, problem)
             state = system.start(W) if self.has_start else system.start()
@@ -202,15 +232,28 @@ class Runner:
             system, state = make_system(problem, dynamics, self.space, W)
         inner = dynamics.init(system, state)
         data = jax.random.key_data(key)
-        return jax.tree.map(jnp.asarray, Batch(system, dynamics, inner, nothing(), data))
+        folded = self.fold.init(system, state)
+        return jax.tree.map(jnp.asarray, Batch(system, dynamics, inner, folded, data))
+
+    def _moment(self, lane: Batch, t: Any) -> Moment:
+        key = jax.random.wrap_key_data(lane.key) if lane.dynamics.needs_key else None
+        carry = Carry(jnp.asarray(t), lane.inner, None, jnp.zeros((), int))
+        return moment_of(lane.system, lane.dynamics, carry, key)
+
+    def _take(self, lane: Batch, t: Any) -> tuple[Any, Any]:
+        """What is known with step t taken in, and the lane's key."""
+        moment = self._moment(lane, t)
+        return filed(self.fold.update(lane.folded, moment.carry.index, moment)), moment.key
+
+    def _ends(self, lane: Batch, t: Any) -> dict[str, Any]:
+        """Observables that have a name, at the last step."""
+        return {name: each(self._moment(lane, t)) for name, each in self.last.items()}
 
     def _step(self, batch: Batch, t: Any) -> Batch:
         """Take in step t and make the next, in every lane."""
 
-        def one(lane: Batch) -> tuple[Any, Folded]:
-            state = lane.dynamics.state_of(lane.inner)
-            folded = take(lane.folded, t, lane.system, state, self.wanted)
-            key = jax.random.wrap_key_data(lane.key) if lane.dynamics.needs_key else None
+        def one(lane: Batch) -> tuple[Any, Any]:
+            folded, key = self._take(lane, t)
             return lane.dynamics.step(lane.system, lane.inner, t, key), folded
 
         inner, folded = jax.vmap(one)(batch)
@@ -222,12 +265,14 @@ class Runner:
         )
         return jax.lax.fori_loop(0, bursts, burst, batch)
 
-    def _whole(self, columns: Any, cells: Any, bursts: Any, rest: Any) -> dict[str, Any]:
+    def _whole(
+        self, columns: Any, cells: Any, bursts: Any, rest: Any
+    ) -> tuple[Any, dict[str, Any]]:
         """From the start to the end, as one program."""
         batch = self._walk(self._begin(columns, cells), 0, bursts)
         return self._finish(batch, bursts * BURST, rest)
 
-    def _finish(self, batch: Batch, t: Any, rest: Any) -> dict[str, Any]:
+    def _finish(self, batch: Batch, t: Any, rest: Any) -> tuple[Any, dict[str, Any]]:
         batch = jax.lax.fori_loop(0, rest, lambda i, b: self._step(b, t + i), batch)
         t = t + rest
         look = jax.vmap(lambda lane: glance(lane.system, lane.dynamics.state_of(lane.inner)))
@@ -244,12 +289,29 @@ class Runner:
             )
             tail = jax.tree.map(lambda path: jnp.moveaxis(path, 1, 0), whole)
 
-        def one(lane: Batch, tail: Any) -> dict[str, Any]:
+        def one(lane: Batch, tail: Any) -> tuple[Any, dict[str, Any]]:
             state = lane.dynamics.state_of(lane.inner)
-            folded = take(lane.folded, t, lane.system, state, self.wanted)
-            return results(folded, self.points, lane.system, state, tail, self.wanted)
+            ends = endings(lane.system, state, tail, self.wanted) | self._ends(lane, t)
+            return self._take(lane, t)[0], ends
 
         return jax.vmap(one)(batch, tail)
+
+
+def _is_observable(name: str) -> bool:
+    return (
+        name in entries("observable") and name not in OBSERVABLES and name not in entries("event")
+    )
+
+
+def _unprepared(name: str) -> AbstractObservable:
+    """An observable that needs nothing computed on the host before a run, of which there are many here."""
+    found = make_observable(name)
+    if type(found).prepare is not AbstractObservable.prepare:
+        raise InputError(
+            f"`{name}` is prepared for each run by itself, so a sweep cannot measure it. Leave it out, or "
+            "simulate the cells one by one."
+        )
+    return found
 
 
 def _stepwise(spec: SimulationSpec) -> AbstractStepwise:

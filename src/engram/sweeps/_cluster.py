@@ -9,6 +9,7 @@ import xarray as xr
 
 import engram
 from engram._checks import InputError
+from engram.registry import load_origins
 from engram.sweeps._plan import Plan, Unit
 from engram.sweeps._store import Store
 
@@ -31,7 +32,7 @@ def compute_on(
     path = None if store is None else str(store.path.resolve())
     what = what if callable(what) else plan.text
     # It goes with every unit: data that were scattered once would be lost with the worker that holds them.
-    payload = (what, axes if callable(what) else None, chunk, seed)
+    payload = (what, axes if callable(what) else None, chunk, seed, plan.origins)
     waiting = iter(todo)
     queue = as_completed([], with_results=False)
     units: dict[str, Unit] = {}
@@ -69,7 +70,8 @@ def work(
     from engram.sweeps._sweep import make_plan
 
     if fingerprint not in _plans:
-        what, axes, chunk, seed = payload
+        what, axes, chunk, seed, plugins = payload
+        load_origins(plugins)
         _plans[fingerprint] = make_plan(what, axes, chunk=chunk, seed=seed)
     plan = _plans[fingerprint]
     if plan.hash != fingerprint:

@@ -1,33 +1,58 @@
-"""What a sweep can measure of each cell, taken in step by step or from the last ones."""
+"""What a sweep can measure of each cell: events found step by step, and what the last steps tell."""
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from engram.observables import NEVER, SPIKE_FACTOR
+from engram.observables import Events, Folds
+from engram.registry import entries, make
 
 
 class About(NamedTuple):
-    """What an observable means; which axes it has besides the sweep's."""
+    """What an observable means; which axes it has besides the sweep's; where it comes from.
+
+    Args:
+        meaning: In words.
+        symbol: In letters.
+        axes: Besides those of the sweep.
+        part: Of `Events`, if that finds it.
+        variable: What `Events` calls it, if otherwise.
+    """
 
     meaning: str
     symbol: str = ""
     axes: tuple[str, ...] = ()
+    part: str = ""
+    variable: str = ""
+
+
+def _of_losses(meaning: str, symbol: str = "", variable: str = "") -> About:
+    return About(meaning, symbol, part="losses", variable=variable)
+
+
+def _of_tokens(meaning: str, symbol: str = "") -> About:
+    return About(meaning, symbol, ("token",), part="tokens")
 
 
 OBSERVABLES = {
-    "first_perfect": About("first step without error; NaN if not reached", "t"),
-    "perfect_from": About("step from which there is no error any more; NaN if none", "t"),
+    "first_perfect": About("first step without error; NaN if not reached", "t", part="accuracy"),
+    "perfect_from": About("step from which there is no error any more; NaN if none", "t", part="accuracy"),
     "final_loss": About("loss after the last step", "L(W_T)"),
     "final_error": About("0-1 loss after the last step", "L_01(W_T)"),
     "final_margins": About("margins after the last step", "m_T(x)", ("token",)),
     "likeliest_margin": About("margin of the most frequent token after the last step", "m_T"),
     "likeliest_forgotten": About("1 if the most frequent token is not recalled after the last step, else 0"),
-    "max_loss": About("largest loss of the run", "max L"),
-    "spike_height": About("largest loss over the running minimum before it; 1 if it never rose", ""),
-    "num_spikes": About("excursions of the loss above 1.1 times its running minimum", ""),
-    "last_rise": About("last step at which the loss rose; NaN if it never did", "t"),
+    "max_loss": _of_losses("largest loss of the run", "max L"),
+    "spike_height": _of_losses(
+        "largest loss over the running minimum before it; 1 if it never rose", variable="highest_rise"
+    ),
+    "num_spikes": _of_losses("excursions of the loss above 1.1 times its running minimum"),
+    "num_peaks": _of_losses("maxima of the loss between a rise and a fall by 1.1"),
+    "last_rise": _of_losses("last step at which the loss rose; NaN if it never did", "t"),
+    "first_learnt": _of_tokens("first step at which each token's margin was above zero; NaN if never", "t"),
+    "num_forgotten": _of_tokens("how often each token was forgotten"),
     "convergence": About("how the run ends, by its last steps", ""),
     "period": About("period of the cycle it ends in, 1 at a fixed point; NaN if none", "k"),
     "tail_loss": About("the loss at the last steps", "L(W_t)", ("tail",)),
@@ -38,82 +63,50 @@ TAIL = 64  # last steps looked at: the longest period that is told apart
 CLOSE = 1e-8  # how closely a state must return, relative to its size, to count as the same
 
 
-class Folded(NamedTuple):
-    """What is known of a cell so far."""
-
-    first_perfect: Any
-    last_wrong: Any
-    lowest: Any
-    previous: Any
-    last_rise: Any
-    max_loss: Any
-    height: Any
-    in_spike: Any
-    num_spikes: Any
+_OF_THE_LOSS = ("max_loss", "spike_height")  # NaN for a run that diverged
 
 
-def nothing() -> Folded:
-    """Before the first step."""
-    never, zero = jnp.full((), NEVER, int), jnp.zeros((), int)
-    inf = jnp.full((), jnp.inf)
-    one = jnp.ones(())
-    return Folded(never, never, inf, inf, never, -inf, one, jnp.zeros((), bool), zero)
+def fold_for(wanted: frozenset[str], spike_factor: float) -> Folds:
+    """What must be folded for these observables and events: parts that nobody asks for are not computed."""
+    asked = {OBSERVABLES[name].part for name in wanted if name in OBSERVABLES} - {""}
+    parts = tuple(part for part in Events().parts if part in asked)
+    own = (Events(np.asarray(spike_factor), parts=parts, capacity=0),) if parts else ()
+    named = [name for name in sorted(wanted & entries("event").keys()) if name not in OBSERVABLES]
+    return Folds((*own, *(make("event", name).for_lanes() for name in named)))
 
 
-def take(folded: Folded, t: Any, system: Any, state: Any, wanted: frozenset[str]) -> Folded:
-    """Take in the state at step `t`; what nobody asks for is not computed."""
-    changes: dict[str, Any] = {}
-    if wanted & {"first_perfect", "perfect_from"}:
-        wrong = system.look(state).error > 0
-        first = folded.first_perfect
-        changes["first_perfect"] = jnp.where((first == NEVER) & ~wrong, t, first)
-        changes["last_wrong"] = jnp.where(wrong, t, folded.last_wrong)
-    if wanted & {"max_loss", "spike_height", "num_spikes", "last_rise"}:
-        loss = system.loss(state)
-        above = loss > SPIKE_FACTOR * folded.lowest
-        changes |= {
-            "last_rise": jnp.where(loss > folded.previous, t, folded.last_rise),
-            "max_loss": jnp.maximum(folded.max_loss, loss),
-            # Once the loss has underflowed to zero there is no height over it.
-            "height": jnp.maximum(
-                folded.height, jnp.where((t > 0) & (folded.lowest > 0), loss / folded.lowest, 1.0)
-            ),
-            "num_spikes": folded.num_spikes + (above & ~folded.in_spike),
-            "in_spike": above,
-            "lowest": jnp.minimum(folded.lowest, loss),
-            "previous": loss,
-        }
-    return folded._replace(**changes)
-
-
-def results(
-    folded: Folded, points: int, system: Any, state: Any, tail: Any, wanted: frozenset[str]
-) -> dict[str, Any]:
-    """Everything asked for, once the last step has been taken in."""
-    reached = lambda t: jnp.where(t == NEVER, jnp.nan, t)
+def endings(system: Any, state: Any, tail: Any, wanted: frozenset[str]) -> dict[str, Any]:
+    """What the last steps tell, of all that is asked for; and the loss in any case."""
     look = system.look(state)
-    loss, error, margins = look.loss, look.error, look.margins
-    likeliest = margins[jnp.argmax(jnp.asarray(system.problem.probs))]
+    seen = lambda name: system.shown(look, name)
+    likeliest = lambda: seen("margins")[jnp.argmax(jnp.asarray(system.problem.probs))]
     finite = jnp.isfinite(sum(leaf.sum() for leaf in jax.tree.leaves(state)))
     known = lambda value: jnp.where(finite, value, jnp.nan)  # NaN if it has diverged
-    kept = folded.last_wrong + 1
     found: dict[str, Any] = {
-        "first_perfect": lambda: reached(folded.first_perfect),
-        "perfect_from": lambda: jnp.where(kept >= points, jnp.nan, kept),
-        "final_loss": lambda: known(loss),
-        "final_error": lambda: known(error),
-        "final_margins": lambda: known(margins),
-        "likeliest_margin": lambda: known(likeliest),
-        "likeliest_forgotten": lambda: known(likeliest <= 0),
-        "max_loss": lambda: folded.max_loss,
-        "spike_height": lambda: folded.height,
-        "num_spikes": lambda: folded.num_spikes.astype(float),
-        "last_rise": lambda: reached(folded.last_rise),
+        "final_loss": lambda: known(look.loss),
+        "final_error": lambda: known(seen("error")),
+        "final_margins": lambda: known(seen("margins")),
+        "likeliest_margin": lambda: known(likeliest()),
+        "likeliest_forgotten": lambda: known(likeliest() <= 0),
         "convergence": lambda: convergence(tail, system.is_bounded)[0],
         "period": lambda: convergence(tail, system.is_bounded)[1],
         "tail_loss": lambda: tail.loss[-TAIL:],
     }
-    return {name: found[name]() for name in sorted(wanted)}
+    return {name: found[name]() for name in found if name in wanted | {"final_loss"}}
+
+
+def results(
+    fold: Folds, folded: Any, ends: dict[str, Any], points: int, wanted: frozenset[str]
+) -> dict[str, np.ndarray]:
+    """Everything asked for, by name, with a row for each cell; on the host."""
+    events = {name: value for name, (_, value) in fold.describe_all(folded, points - 1).items()}
+    found = events | {name: np.asarray(value) for name, value in ends.items()}
+    diverged = np.isnan(found["final_loss"])
+    for name in wanted & OBSERVABLES.keys():
+        found[name] = found[OBSERVABLES[name].variable or name]
+        if name in _OF_THE_LOSS:
+            found[name] = np.where(diverged, np.nan, found[name])
+    return found
 
 
 class Tail(NamedTuple):
@@ -127,7 +120,7 @@ class Tail(NamedTuple):
 def glance(system: Any, state: Any) -> Tail:
     """One step of the tail."""
     look = system.look(state)
-    return Tail(system.outline(state), look.margins.min(), look.loss)
+    return Tail(system.outline(state), system.shown(look, "margins").min(), look.loss)
 
 
 def convergence(tail: Tail, is_bounded: bool) -> tuple[Any, Any]:

@@ -10,7 +10,8 @@ import re
 import threading
 import time
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -20,6 +21,7 @@ import numpy as np
 
 from engram._checks import InputError, check_count
 from engram._precision import in_double
+from engram.registry import entries, origins
 from engram.sweeps._axes import read_axes
 from engram.sweeps._cells import Runner, with_values
 from engram.sweeps._observables import CLASSES, OBSERVABLES, TAIL
@@ -51,6 +53,8 @@ class Plan(abc.ABC):
         outputs: The variables of the result.
         text: The spec in plain values: two sweeps with the same text are the same.
         vague: What the text cannot tell from something else, or None.
+        origins: The plugins that it makes use of.
+        labels: What the places along an output's own axis are called, where they have names.
     """
 
     axes: dict[str, np.ndarray]
@@ -58,6 +62,8 @@ class Plan(abc.ABC):
     outputs: dict[str, Output]
     text: dict[str, Any]
     vague: str | None = None
+    origins: tuple[dict[str, str], ...] = ()
+    labels: Mapping[str, list[str]] = MappingProxyType({})
 
     @property
     @abc.abstractmethod
@@ -123,8 +129,23 @@ class SimulationPlan(Plan):
         chunk = spec.table.chunk or _TILES * first.lanes
         self.block = _block(self.axes, chunk, self.static)
         self.text = {**spec.text, "sweep": {**spec.text["sweep"], "chunk": chunk}}
+        self.origins = tuple(origins(spec.simulation.used()))
+        if self.origins:  # what a name stands for is in its module
+            self.text["plugins"] = [
+                {k: each.get(k) for k in ("module", "sha256")} for each in self.origins
+            ]
         sizes = {"token": first.num_tokens, "tail": TAIL}
-        self.outputs = {name: _describe(name, sizes) for name in names}
+        self.outputs = {name: _describe(name, sizes) for name in names if name in OBSERVABLES}
+        if len(self.outputs) < len(names):  # what has a name says itself what it is
+            varying = {
+                name: values for name, values in self.axes.items() if name not in self.static
+            }
+            self.outputs |= {
+                name: Output(axes, value.shape, str(value.dtype), {"long_name": _words_of(name)})
+                for name, (axes, value) in first.variables(varying).items()
+            }
+        if first.names is not None and any("token" in each.axes for each in self.outputs.values()):
+            self.labels = {"token": list(first.names)}
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -181,6 +202,12 @@ def _describe(name: str, sizes: dict[str, int]) -> Output:
         attrs |= {"flag_values": list(range(len(CLASSES))), "flag_meanings": meanings}
     dtype = "int8" if name == "convergence" else "float64"
     return Output(about.axes, tuple(sizes[axis] for axis in about.axes), dtype, attrs)
+
+
+def _words_of(name: str) -> str:
+    """What an observable means, at the end of a run; of an event's variable its name."""
+    known = entries("observable")
+    return f"{known[name].help} after the last step" if name in known else name
 
 
 class FunctionPlan(Plan):

@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from engram._checks import InputError
-from engram.registry import fields_of, names_of
+from engram.registry import entries, fields_of, names_of
 from engram.specs import SimulationSpec, read_spec, read_toml
 from engram.specs._read import with_read_out
 from engram.sweeps._axes import read_axes
-from engram.sweeps._observables import NEEDS_TAIL, OBSERVABLES, TAIL
+from engram.sweeps._observables import NEEDS_TAIL, OBSERVABLES, TAIL, About
 
 PARTS = ("problem", "system", "dynamics", "run")
 _OF_A_RUN = (
@@ -33,11 +33,10 @@ class SweepTable(BaseModel):
     @field_validator("observables")
     @classmethod
     def _known(cls, names: list[str]) -> list[str]:
-        unknown = [name for name in names if name not in OBSERVABLES]
+        known = dict.fromkeys((*OBSERVABLES, *entries("event"), *entries("observable")))
+        unknown = [name for name in names if name not in known]
         if unknown:
-            raise ValueError(
-                f"unknown {', '.join(map(repr, unknown))}; known: {', '.join(OBSERVABLES)}"
-            )
+            raise ValueError(f"unknown {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
         return list(dict.fromkeys(names))
 
 
@@ -87,7 +86,7 @@ def read_sweep(source: Any, axes: Any = None) -> SweepSpec:
     else:
         name, tables = "the spec", dict(source)
     tables = with_read_out(tables)
-    unknown = [key for key in tables if key not in (*PARTS, "axes", "sweep")]
+    unknown = [key for key in tables if key not in (*PARTS, "axes", "sweep", "plugins")]
     if unknown:
         raise InputError(
             f"{name}: no such table [{unknown[0]}]. Tables are {', '.join(PARTS)}, axes, sweep."
@@ -200,9 +199,12 @@ def _check_runnable(
         raise InputError(
             f"{name}: {which} looks at the last {2 * TAIL} steps, got steps = {steps}. Give more."
         )
-    if "final_margins" in table.observables and "num_tokens" in axes:
+    by_token = [
+        each for each in table.observables if "token" in OBSERVABLES.get(each, About("")).axes
+    ]
+    if by_token and "num_tokens" in axes:
         raise InputError(
-            f"{name}: final_margins has one entry per token, and num_tokens varies. Use likeliest_margin."
+            f"{name}: {by_token[0]} has one entry per token, and num_tokens varies. Use likeliest_margin."
         )
     if (simulation.system or {}).get("layer_norm") and not simulation.run["start_scale"]:
         raise InputError(

@@ -157,6 +157,7 @@ def open_sweep(path: Any) -> xr.Dataset:
             {name: arrays[name] for name in axes},
             attrs,
         )
+        data = data.assign_coords(data.attrs.pop("labels", {}))
     if not data.data_vars:
         raise _damaged(path, None, "none is left of what was measured")
     for array in data.data_vars.values():
@@ -283,6 +284,7 @@ def _create(path: Path, plan: Plan) -> None:
                 "spec": json.dumps(plan.text),
                 "spec_hash": plan.hash,
                 "variables": list(plan.outputs),
+                **({"labels": dict(plan.labels)} if plan.labels else {}),
                 "engram": engram.__version__,
                 "jax": jax.__version__,
             }

@@ -200,7 +200,8 @@ def assembled(plan: Plan, results: dict[str, np.ndarray]) -> xr.Dataset:
         name: ((*axes, *about.axes), results[name], about.attrs)
         for name, about in plan.outputs.items()
     }
-    coords: dict[str, Any] = {name: (name, values) for name, values in plan.axes.items()}
+    labelled = {**plan.axes, **plan.labels}
+    coords: dict[str, Any] = {name: (name, values) for name, values in labelled.items()}
     return xr.Dataset(
         variables, coords, {"kind": "engram sweep", "spec": json.dumps(plan.text), "units_left": 0}
     )

@@ -97,4 +97,4 @@ def require_certain(problem: Problem, *, classes: int | None = None) -> None:
     """Targets that are functions of the token, and a given number of classes if asked."""
     require(not problem.is_noisy, "targets are certain", float(problem.is_noisy))
     if classes is not None:
-        require(problem.num_outputs == classes, f"M = {classes}", problem.num_outputs)
+        require(problem.num_classes == classes, f"M = {classes}", problem.num_classes)

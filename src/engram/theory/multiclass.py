@@ -190,7 +190,7 @@ def asymptotic_weights(
     E, Pu = _centred(problem)
     p = problem.probs
     require(p > 0, "every token has p(x) > 0", p)
-    W = (xp.log(problem.num_outputs * p * t)[:, None] * Pu).T @ E
+    W = (xp.log(problem.num_classes * p * t)[:, None] * Pu).T @ E
     if start is None:
         return W
     xp, W0 = read(start=start)
@@ -274,5 +274,5 @@ def first_step_loss(learning_rate: ArrayLike, problem: Problem) -> Numbers:
     xp, eta = read(learning_rate=learning_rate)
     require_orthogonal("outputs", problem.outputs, unit=True)
     k, p = rates(problem), problem.probs
-    room = xp.log(problem.num_outputs - 1.0)
+    room = xp.log(problem.num_classes - 1.0)
     return (p * softplus(room - eta[..., None] * k)).sum(-1)

@@ -122,7 +122,7 @@ def spike_threshold(problem: Problem) -> Scalar:
     # Rounding leaves a slope of that size where the exact one is zero.
     spikes = slope > 1e-14 * xp.where(size > 0, size, 1.0)
     # logsumexp is at least the largest gap, so at eta = log(M) / slope the loss is log M or more.
-    high = np.log(problem.num_outputs) / xp.where(spikes, slope, 1.0)
+    high = np.log(problem.num_classes) / xp.where(spikes, slope, 1.0)
     centred = gaps - gaps.mean(1, keepdims=True)
     step = _first_pull(problem).T @ problem.inputs
     steepness = (step * step).sum()  # minus the slope of the loss at zero
@@ -131,7 +131,7 @@ def spike_threshold(problem: Problem) -> Scalar:
         """The loss less log M; near zero its first order is taken out by hand, for it cancels."""
         u = eta * centred
         curved = xp.log1p(_beyond_linear(xp, u).mean(1))
-        whole = logsumexp(u)[:, 0] - np.log(problem.num_outputs)
+        whole = logsumexp(u)[:, 0] - np.log(problem.num_classes)
         return (p * xp.where(abs(u).max(1) < 0.5, curved, whole)).sum() - eta * steepness
 
     root = bisect(lambda eta: rise(eta) <= 0, 0 * high, high)

@@ -72,7 +72,7 @@ def causal_margins(problem: Problem, W: Weights, *, itself: bool = True) -> Floa
     Without itself, position 1 sees one key alone: its margin is infinite.
     """
     gaps = memory.class_margins(problem, W)
-    T = problem.num_outputs
+    T = problem.num_classes
     places = jnp.arange(T)[None]
     seen = places < jnp.arange(1, T)[:, None] + itself
     others = seen & (places != jnp.asarray(problem.labels)[:, None])

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from engram._checks import InputError
 from engram._precision import nan_is_a_result
 from engram.dynamics import AbstractStepwise
 from engram.registry import table
+from engram.simulation import drive
 from engram.transformer._config import Config
 from engram.transformer._devices import check_alike
 from engram.transformer._folder import Checkpoint, Folder, to_toml
@@ -148,6 +148,8 @@ class _Job:
         self.steps = int(runs[0].num_steps)
         self.saved = 0  # the step of the last checkpoint
         self.progress: Callable[[int, int], None] | None = None
+        self.regression: Regression | None = None
+        self.key = jax.random.key(config.seed)
         self.resumed = folder is not None and folder.is_begun
         is_from_file = start is not None or data is not None
         if folder is not None and self.resumed and not is_from_file:
@@ -255,30 +257,30 @@ class _Job:
     def is_over(self) -> bool:
         return self.place.is_whole or bool((self.place.ended != _GOES_ON).all())
 
+    @property
+    def so_far(self) -> tuple[int, int]:
+        return self.place.step, self.steps
+
     def _hear(self) -> None:
         if self.progress is not None:
-            self.progress(self.place.step, self.steps)
+            self.progress(*self.so_far)
 
     def run(self, progress: Any, patience: float) -> Training:
         """Go on to the last step; whatever comes in between, what is done is kept."""
         self.progress = progress
         if self.is_over:
             return self._result()
-        regression = Regression(self.passes, self._hear) if self.is_regression else None
-        key, last = jax.random.key(self.config.seed), time.monotonic()
-        try:
-            while not self.is_over:
-                self._hear()
-                if time.monotonic() - last > patience:
-                    self._save()
-                    last = time.monotonic()
-                if regression is not None:
-                    self._measure_all(regression)
-                self.place = self._step(self.place, key)
-        finally:
-            self._save()
+        if self.is_regression:
+            self.regression = Regression(self.passes, self._hear)
         self._hear()
+        drive(self, progress, patience=patience)
         return self._result()
+
+    def move(self) -> None:
+        """One step of each run."""
+        if self.regression is not None:
+            self._measure_all(self.regression)
+        self.place = self._step(self.place)
 
     def _measure_all(self, regression: Regression) -> None:
         """Losses and gradients of all runs at once."""
@@ -290,14 +292,14 @@ class _Job:
         for k, (system, state) in enumerate(zip(self.systems, states, strict=True)):
             system.know(state, jax.tree.map(lambda part, k=k: part[k], found))
 
-    def _step(self, place: _Place, key: Any) -> _Place:
+    def _step(self, place: _Place) -> _Place:
         """Note the state of each run, and move it, unless this was the last step."""
         index, inners, ended = place.step, list(place.inners), place.ended.copy()
         for k, (run, system) in enumerate(zip(self.runs, self.systems, strict=True)):
             if ended[k] != _GOES_ON:
                 continue
             state = jax.tree.map(np.asarray, run.state_of(inners[k]))
-            moved = run.step(system, inners[k], jnp.asarray(index), key)
+            moved = run.step(system, inners[k], jnp.asarray(index), self.key)
             self.log.note(index, k, entry_of(system.sums, self.probes, state))
             is_last = index == self.steps
             if not _is_finite(system.sums, {} if is_last else run.state_of(moved)):
@@ -308,7 +310,7 @@ class _Job:
             return _Place(index, place.inners, ended, is_whole=True)
         return _Place(index + 1, inners, ended)
 
-    def _save(self) -> None:
+    def save(self) -> None:
         """Write all entries so far, then what it takes to go on."""
         if self.folder is None or jax.process_index() != 0:
             return

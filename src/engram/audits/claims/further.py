@@ -123,7 +123,7 @@ def _limited(seed: int) -> Evidence:
     ]:
         d = problem.dim
         W = -100.0 * np.asarray(memory.grad(problem, np.zeros((d, d))))
-        found.append(float(memory.loss(problem, W)) / np.log(problem.num_outputs))
+        found.append(float(memory.loss(problem, W)) / np.log(problem.num_classes))
     return at_most(found, 1.0, model=np.arange(len(found)))
 
 

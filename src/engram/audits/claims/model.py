@@ -73,8 +73,8 @@ def _batch_mean(problem: Problem, W: np.ndarray, size: int) -> tuple[np.ndarray,
     """The mean of a batch's summed gradient, over all batches that can be drawn; and the gradient."""
     system, p = MemorySystem(problem), problem.probs
     mean = np.zeros((problem.dim, problem.dim))
-    for batch in itertools.product(range(problem.num_inputs), repeat=size):
-        counts = np.bincount(batch, minlength=problem.num_inputs).astype(float)
+    for batch in itertools.product(range(problem.num_tokens), repeat=size):
+        counts = np.bincount(batch, minlength=problem.num_tokens).astype(float)
         mean += np.prod(p[list(batch)]) * np.asarray(system.grad(W, counts))
     return mean, np.asarray(system.grad(W))
 

@@ -292,7 +292,9 @@ function drawFan(pen, w, data, run, y, values) {
     if (count <= 8 && Number.isFinite(py)) labels.push([token, py]);
   }
   for (const [token, py] of spaced(labels, 11)) {
-    pen.text(`${token + 1}`, Math.min(x(run.step[last]) + 8, w - FRAME.right + 7), py, { size: 10.5, bold: true, base: 'middle', fill: tokenColour(token, count), halo: '#fff' });
+    const name = [...(data.plane.names[token] ?? String(token + 1))], isWide = name.length > 2;
+    const words = name.length > 14 ? `${name.slice(0, 13).join('')}…` : name.join('');
+    pen.text(words, isWide ? w - FRAME.right - 8 : Math.min(x(run.step[last]) + 8, w - FRAME.right + 7), py, { size: 10.5, bold: true, base: 'middle', align: isWide ? 'right' : 'left', fill: tokenColour(token, count), halo: '#fff' });
   }
 }
 

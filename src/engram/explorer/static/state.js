@@ -175,7 +175,7 @@ const plainValue = (text) => (text !== '' && Number.isFinite(Number(text)) ? Num
 // A value that a control can show; the server knows the rest.
 function readValue(kind, table, name, value, where, faults) {
   const field = fieldsOf(kind, table)[name];
-  if (!['number', 'whole'].includes(field?.form) || typeof value === 'number' || (field.takes_list && Array.isArray(value))) return value;
+  if (!['number', 'whole'].includes(field?.form) || typeof value === 'number' || (field.takes_list && typeof value === 'object')) return value;
   faults.push(`${where}: ${JSON.stringify(value)} is not a number`);
   return field.usual;
 }

@@ -6,18 +6,18 @@ import { RUNS, number } from './looks.js';
 import { extraTitle, recordAt } from './pictures.js';
 
 const $ = (id) => document.getElementById(id);
-const list = (tokens) => (tokens.length === 1 ? `token ${tokens[0] + 1}` : `tokens ${tokens.map((token) => token + 1).join(', ')}`);
+const list = (tokens, names) => `token${tokens.length === 1 ? '' : 's'} ${tokens.map((token) => names[token]).join(', ')}`;
 
 // What is drawn, and what happened in it. `fans` are the pictures of margins, `extras` those asked for, `go(step)` moves the cursor.
 export function describe(data, fans, extras, go) {
   const { plane, runs, state } = data, [N, M, d] = plane.sizes;
   const shares = Array.from(plane.probs.slice(0, 5), (p) => number(p, 3)).join(', ');
-  $('about-problem').textContent = `N = ${N} tokens, M = ${M} classes, d = ${d}; frequencies ${shares}${N > 5 ? ', …' : ''}.`;
+  $('about-problem').textContent = `N = ${N} tokens, M = ${M} classes, d = ${d}${plane.output_dim === d ? '' : `, k = ${plane.output_dim}`}; frequencies ${shares}${N > 5 ? ', …' : ''}.`;
   if (plane.has_plane) {
     let words = plane.is_separable ? 'All tokens can be recalled at once; the dashed ray is the max-margin direction. ' : '';
     if (plane.minimiser_exists) {
       words += `The star is the minimiser of the loss (${number(plane.least_loss)}). `;
-      if (plane.forgotten.length) words += `It forgets ${list(plane.forgotten)}: error ${number(plane.error_at_minimiser, 3)}, at best ${number(plane.least_error, 3)}. `;
+      if (plane.forgotten.length) words += `It forgets ${list(plane.forgotten, plane.names)}: error ${number(plane.error_at_minimiser, 3)}, at best ${number(plane.least_error, 3)}. `;
     }
     const base = state.view.overlay === 'sharpness' ? 'Grey and its lines: sharpness (darker is sharper).' : 'Lines: the loss. The bluer, the more is recalled, exactly.';
     if (!plane.minimiser_exists && !plane.is_separable) words += 'The loss falls for ever along the dotted ray, though not all tokens can be recalled. ';
@@ -50,7 +50,7 @@ function showEvents({ runs, state }, go) {
 }
 
 // The numbers at a step.
-export function readOut({ runs, state }, step) {
+export function readOut({ plane, runs, state }, step) {
   setText($('readout-step'), String(step));
   setText($('cursor-now'), String(step));
   $('cursor').setAttribute('aria-valuetext', `step ${step} of ${state.steps}`);
@@ -58,7 +58,7 @@ export function readOut({ runs, state }, step) {
   $('here').hidden = !happened.length;
   setText($('here'), happened.join('; '));
   const count = Math.max(...runs.map((run) => run.margins?.shape[1] ?? 0)), shown = Math.min(count, 10), extra = state.record.map(({ kind }) => kind).filter((name) => runs.some((run) => run[`record.${name}`]?.shape.length === 1));
-  const head = ['run', 'loss', 'error', 'sharpness', ...extra, ...Array.from({ length: shown }, (_, token) => `margin ${token + 1}`), ...(count > shown ? ['smallest margin'] : [])];
+  const head = ['run', 'loss', 'error', 'sharpness', ...extra, ...Array.from({ length: shown }, (_, token) => `margin ${plane.names[token]}`), ...(count > shown ? ['smallest margin'] : [])];
   const rows = runs.map((run, k) => {
     const at = recordAt(run, step), margins = Array.from({ length: count }, (_, token) => run.margins?.[at * count + token]);
     const sharp = run.sharpness?.[recordAt({ step: run.sharpness_step }, step)];

@@ -1,0 +1,150 @@
+"""Ledger: what may happen at any step, in a fixed buffer that the host empties as it fills."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Int, PyTree
+
+from engram._types import Array
+
+# Rows of a page. XLA makes one function of a loop that touches little memory (1 KB), several times as fast as
+# one that it runs piece by piece: so a few steps write to a page, which is then put into the book.
+PAGE = 4
+
+
+class Ledger(eqx.Module):
+    """Rows in the order in which they came; one at a step, at most.
+
+    All that come are counted. Those beyond the capacity are not kept. Whoever takes steps puts the page into
+    the book every so often (`filed`); `advance` does.
+
+    Args:
+        book: A pytree of arrays with one row each.
+        count: How many rows were put into the book.
+        page: The rows since.
+        on_page: How many there are on it.
+        read: From rows to what is kept of them, as a pytree of arrays with a leading axis; on the host.
+    """
+
+    book: PyTree
+    count: Int[Array, "*lanes"]
+    page: PyTree
+    on_page: Int[Array, "*lanes"]
+    read: Callable[[Any], Any] = eqx.field(static=True)
+
+    @property
+    def capacity(self) -> int:
+        return len(jax.tree.leaves(self.book)[0]) - PAGE
+
+    def put(self, comes: Bool[Array, ""], row: PyTree) -> "Ledger":
+        """Add a row, if it comes."""
+        # Written in any case, which is cheaper than to ask: the next one is written over it.
+        write = lambda page, one: jax.lax.dynamic_update_index_in_dim(page, one, self.on_page, 0)
+        page = jax.tree.map(write, self.page, row)
+        return dataclasses.replace(self, page=page, on_page=self.on_page + comes)
+
+    def filed(self) -> "Ledger":
+        """With its page put into the book."""
+        place = jnp.minimum(self.count, self.capacity)
+        write = lambda book, page: jax.lax.dynamic_update_slice_in_dim(book, page, place, 0)
+        book = jax.tree.map(write, self.book, self.page)
+        count, none = self.count + self.on_page, jnp.zeros_like(self.on_page)
+        return dataclasses.replace(self, book=book, count=count, on_page=none)
+
+    def emptied(self) -> "Ledger":
+        """Without its rows."""
+        return dataclasses.replace(self, count=jnp.zeros_like(self.count))
+
+    def has_room(self, steps: int) -> Bool[Array, ""]:
+        """Whether all that may come in so many steps is kept."""
+        return self.count + steps <= self.capacity
+
+    def entries(self) -> Any:
+        """What is kept of the rows that came; on the host."""
+        end = min(int(self.count), self.capacity)
+        return self.read(jax.tree.map(lambda book: np.array(book[:end]), self.book))
+
+
+class Entries(eqx.Module):
+    """What was kept of a ledger that was emptied on the way."""
+
+    values: Any
+
+    def entries(self) -> Any:
+        return self.values
+
+
+def _as_they_are(rows: Any) -> Any:
+    return rows
+
+
+def empty_ledger(capacity: int, row: PyTree, read: Callable[[Any], Any] = _as_they_are) -> Ledger:
+    """A ledger for so many rows like this one."""
+    blank = lambda count: jax.tree.map(
+        lambda one: jnp.zeros((count, *jnp.shape(one)), jnp.asarray(one).dtype), row
+    )
+    zero = jnp.zeros((), int)
+    return Ledger(blank(capacity + PAGE), zero, blank(PAGE), zero, read)
+
+
+def is_ledger(part: Any) -> bool:
+    return isinstance(part, Ledger)
+
+
+def ledgers_of(tree: Any) -> list[Ledger]:
+    """All ledgers in a pytree."""
+    return [part for part in jax.tree.leaves(tree, is_leaf=is_ledger) if is_ledger(part)]
+
+
+def with_ledgers(tree: Any, change: Callable[[Ledger], Any]) -> Any:
+    """A pytree with each of its ledgers changed."""
+    return jax.tree.map(lambda x: change(x) if is_ledger(x) else x, tree, is_leaf=is_ledger)
+
+
+def filed(tree: Any) -> Any:
+    """A pytree with the pages of its ledgers put into their books."""
+    return with_ledgers(tree, Ledger.filed)
+
+
+def with_capacity(tree: Any, capacity: int) -> Any:
+    """A pytree whose ledgers are empty and have another capacity."""
+    row = lambda ledger: jax.tree.map(lambda page: page[0], ledger.page)
+    return with_ledgers(tree, lambda ledger: empty_ledger(capacity, row(ledger), ledger.read))
+
+
+def without_books(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """A pytree whose ledgers have no books, for loops that write to pages alone; and what gives them back."""
+    books = [ledger.book for ledger in ledgers_of(tree)]
+    bare = with_ledgers(tree, lambda ledger: dataclasses.replace(ledger, book=None))
+
+    def restored(tree: Any) -> Any:
+        rest = iter(books)
+        return with_ledgers(tree, lambda ledger: dataclasses.replace(ledger, book=next(rest)))
+
+    return bare, restored
+
+
+def has_room(tree: Any, steps: int) -> Any:
+    """Whether all ledgers of a pytree have room for what may come in so many steps."""
+    rooms = [ledger.has_room(steps) for ledger in ledgers_of(tree)]
+    return functools.reduce(jnp.logical_and, rooms, jnp.ones((), bool))
+
+
+def chosen(is_first: Array, first: Any, second: Any) -> Any:
+    """The one pytree or the other; of ledgers the rows of the first, since none beyond the count matters."""
+
+    def choose(a: Any, b: Any) -> Any:
+        if is_ledger(a):
+            counts = {
+                name: choose(getattr(a, name), getattr(b, name)) for name in ("count", "on_page")
+            }
+            return dataclasses.replace(a, **counts)
+        return jnp.where(is_first, a, b)
+
+    return jax.tree.map(choose, first, second, is_leaf=is_ledger)

@@ -1,0 +1,50 @@
+"""Schedules: learning rates as functions of the step, by name; any other function will do as well."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from engram._checks import InputError, check_count, check_scalar
+
+Schedule = Callable[[Any], Any]
+
+
+def warmup(peak: float, steps: int) -> Schedule:
+    r"""From $\eta / T$ up to $\eta$ in $T$ equal steps, then constant.
+
+    Args:
+        peak: $\eta$.
+        steps: $T$.
+    """
+    steps = check_count("steps", steps)
+    return lambda t: peak * jnp.minimum(1.0, (t + 1) / steps)
+
+
+def cosine(peak: float, steps: int, end: float = 0.0) -> Schedule:
+    r"""From $\eta$ down to $\eta_T$ along half a cosine, then constant.
+
+    Args:
+        peak: $\eta$.
+        steps: $T$, how many steps it takes.
+        end: $\eta_T$.
+    """
+    steps = check_count("steps", steps)
+    return lambda t: end + (peak - end) * (1 + jnp.cos(jnp.pi * jnp.minimum(t / steps, 1.0))) / 2
+
+
+def piecewise(rates: Sequence[float], changes: Sequence[int]) -> Schedule:
+    """Constant rates that change at given steps.
+
+    Args:
+        rates: One more than there are changes.
+        changes: The first step of each rate but the first, increasing.
+    """
+    values = np.asarray([check_scalar("rates", rate) for rate in rates])
+    at = np.asarray([check_count("changes", step, least=0) for step in changes], int)
+    if len(values) != len(at) + 1 or (np.diff(at) <= 0).any():
+        raise InputError(
+            f"`changes` must increase, one fewer than `rates`, got {list(changes)} for {list(rates)}."
+        )
+    return lambda t: jnp.asarray(values)[jnp.searchsorted(jnp.asarray(at), t, side="right")]

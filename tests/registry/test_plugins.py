@@ -1,0 +1,213 @@
+"""What a user registers in a file of their own is used by name everywhere, and is nowhere else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+import engram
+from engram import dynamics as D
+from engram._errors import InputError
+from engram.registry import KINDS, entries, find, load_plugin, make, register, table, unregister
+from engram.specs import read_spec
+
+PLUGIN = Path(__file__).with_name("plugin.py")
+TWO = engram.two_tokens(0.95, 0.75)
+
+
+@pytest.fixture(autouse=True)
+def own():
+    """The plugin's names, which go with the test."""
+    known = {kind: dict(entries(kind)) for kind in KINDS}
+    load_plugin(str(PLUGIN))
+    yield sys.modules["plugin"]
+    for kind, before in known.items():
+        entries(kind).clear()
+        entries(kind).update(before)
+
+
+def test_simulate_takes_names_and_tables(own):
+    descent = {"kind": "lion", "learning_rate": 0.1, "steps": 60, "sampling": "turns", "each": 2}
+    run = engram.simulate(
+        TWO,
+        descent,
+        record=("loss", "entropy", {"kind": "power", "exponent": 0.5}),
+        events=[own.Worst()],
+    )
+    same = D.Descent(own.Lion(0.1), own.Turns(2), steps=60)
+    direct = engram.simulate(TWO, same, record=("loss",))
+    np.testing.assert_array_equal(run.loss, direct.loss)
+    np.testing.assert_allclose(run.power, np.sqrt(run.loss), rtol=1e-14)
+    assert run.entropy.dims == ("step", "token")
+    assert run.entropy.attrs == {
+        "long_name": "Entropy of the recall of each token.",
+        "symbol": "H(q)",
+    }
+    assert run.worst_loss > run.loss.max()
+
+
+def test_a_system_by_name_learns_both_factors(own):
+    run = engram.simulate(
+        {"family": "fan", "num_tokens": 3},
+        {"kind": "gd", "learning_rate": 1.0, "steps": 20},
+        system={"kind": "factored", "rank": 1},
+        record=("loss", "effective_rank"),
+    )
+    assert run.final_A.shape == (2, 1)
+    assert run.effective_rank[-1] == pytest.approx(1.0)
+    with jax.enable_x64(True):
+        problem = own.fan(3)
+    system = own.Factored(problem, problem.law, rank=1)
+    direct = engram.simulate(system, engram.GradientDescent(1.0, 20), record=("loss",))
+    np.testing.assert_allclose(run.loss, direct.loss, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("optimizer", {"optimizer": "lion", "learning_rate": 0.1, "beta": 0.5}),
+        ("sampling", {"sampling": "turns", "each": 3}),
+        ("observable", {"kind": "power", "exponent": 0.5}),
+        ("event", {"kind": "worst"}),
+        ("dynamics", {"kind": "polyak", "steps": 5, "most": 2.0}),
+        (
+            "dynamics",
+            {"kind": "lion", "learning_rate": 0.1, "beta": 0.5, "steps": 4, "weight_decay": 0.0},
+        ),
+    ],
+)
+def test_they_come_back_as_they_were(kind, given):
+    thing = make(kind, given)
+    assert table(thing) == given
+    assert eqx.tree_equal(make(kind, table(thing)), thing)
+
+
+def test_specs_check_their_fields():
+    tables = {"dynamics": {"kind": "lion", "learning_rate": -1.0, "beta": 1.0, "b1": 0.5}}
+    with pytest.raises(InputError) as refused:
+        read_spec(tables, "spec.toml")
+    for fault in (
+        "dynamics.learning_rate: must be greater than or equal to 0, got -1.0",
+        "dynamics.beta: must be less than 1, got 1.0",
+        "dynamics: kind 'lion' does not take b1. Leave it out.",
+        "dynamics: kind 'lion' needs steps. Give it.",
+    ):
+        assert fault in str(refused.value)
+
+
+def test_the_command_line_takes_a_plugin(here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = here(
+        "simulate", "--plugin", PLUGIN, "--tokens", "fan", "--num-tokens", 4, "--set", "problem.angle=2.0",
+        "--dynamics", "lion", "-r", 0.1, "-t", 30, "--set", "dynamics.beta=0.5", "--record", "loss",
+        "--record", "entropy", "--set", 'run.events=["events", "worst"]', "--system", "factored",
+        "--set", "system.rank=1", "--out", "run.nc",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with xr.open_dataset("run.nc", engine="h5netcdf") as run:
+        assert {"entropy", "worst_loss", "num_spikes", "final_A"} <= set(run.data_vars)
+        assert '"module": "plugin"' in run.attrs["plugins"]
+    again = here("simulate", "run.nc")
+    assert again.returncode == 0, again.stderr
+    assert "the same as run.nc, bit for bit" in again.stdout
+
+
+def test_a_file_of_a_plugin_asks_for_it(tmp_path):
+    command = [sys.executable, "-m", "engram", "simulate"]
+    made = [
+        "--plugin",
+        str(PLUGIN),
+        "--dynamics",
+        "lion",
+        "-r",
+        "0.1",
+        "-t",
+        "5",
+        "--out",
+        "run.nc",
+    ]
+    subprocess.run([*command, *made], cwd=tmp_path, check=True, capture_output=True)
+    done = subprocess.run([*command, "run.nc"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"--plugin {PLUGIN}" in done.stderr
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sweeps_take_names(threads):
+    found = engram.sweep(
+        {
+            "problem": {"family": "fan", "num_tokens": 3},
+            "system": {"kind": "factored"},
+            "dynamics": {"kind": "lion", "steps": 20},
+            "axes": {
+                "learning_rate": [0.05, 0.1],
+                "beta": [0.0, 0.5],
+                "rank": [1, 2],
+                "angle": [1.0, 2.0],
+            },
+            "sweep": {"observables": ["final_loss", "first_perfect", "entropy", "worst"]},
+        },
+        threads=threads,
+    )
+    cell = {"learning_rate": 0.1, "beta": 0.5, "rank": 2, "angle": 2.0}
+    run = engram.simulate(
+        {"family": "fan", "num_tokens": 3, "angle": 2.0},
+        {"kind": "lion", "learning_rate": 0.1, "beta": 0.5, "steps": 20},
+        system={"kind": "factored", "rank": 2},
+        record=("loss", "entropy"),
+        events=[True, make("event", "worst")],
+    )
+    there = found.sel(cell)
+    np.testing.assert_allclose(there.final_loss, run.loss[-1], rtol=1e-9)
+    np.testing.assert_allclose(there.entropy, run.entropy[-1], rtol=1e-9)
+    np.testing.assert_allclose(there.worst_loss, run.worst_loss, rtol=1e-9)
+    np.testing.assert_allclose(there.first_perfect, run.first_perfect)
+
+
+def test_names_are_refused_when_they_are_taken_or_senseless():
+    with pytest.raises(InputError, match="`kind` must be one of problem, system"):
+        register("optimiser", "mine")
+    with pytest.raises(InputError, match="`name` must be a word, got 'a b'"):
+        register("optimizer", "a b")
+    for kind, name in (("optimizer", "adam"), ("dynamics", "gd"), ("optimizer", "flow")):
+        with pytest.raises(InputError, match=f"`name` = {name!r} is taken"):
+            register(kind, name)(lambda learning_rate: None)
+    with pytest.raises(InputError, match="`steps` of optimizer 'mine' is a field of every descent"):
+        register("optimizer", "mine")(lambda learning_rate, steps: None)
+    with pytest.raises(
+        InputError, match="optimizer 'lionn' is not registered. Did you mean 'lion'"
+    ):
+        find("optimizer", "lionn")
+    with pytest.raises(InputError, match="'adam' is built in and stays"):
+        unregister("optimizer", "adam")
+    unregister("optimizer", "lion")
+    assert "lion" not in entries("optimizer")
+
+
+def test_plugins_that_cannot_be_loaded_get_one_line(here, tmp_path):
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "json.py").write_text("")
+    for name, said in (
+        ("absent.py", "is not a file"),
+        ("broken.py", "cannot be loaded (ZeroDivisionError: division by zero)"),
+        ("json.py", "would hide the module 'json'"),
+        ("no_such_module", "cannot be loaded (ModuleNotFoundError"),
+    ):
+        source = tmp_path / name if name.endswith(".py") else name
+        done = here("simulate", "--plugin", source)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_no_plugin_is_loaded_because_a_file_names_it(tmp_path):
+    (tmp_path / "trap.py").write_text("raise SystemExit('loaded')\n")
+    spec = {"dynamics": {"kind": "trap", "learning_rate": 1.0, "steps": 5}, "plugins": ["trap"]}
+    with pytest.raises(InputError, match="plugins: no such field"):
+        read_spec(spec, "spec.toml")
+    assert "trap" not in sys.modules
