@@ -164,6 +164,20 @@ def few_programs():
 
 
 @pytest.fixture(scope="module")
+def own_names():
+    """A plugin with one name of each kind; its path."""
+    from engram.registry import entries, load_plugin, unregister
+    from engram.registry._entries import KINDS
+
+    path = Path(__file__).parent / "explorer" / "own_names.py"
+    load_plugin(str(path))
+    yield path
+    for kind in KINDS:
+        for name in [name for name, entry in entries(kind).items() if entry.origin == path.stem]:
+            unregister(kind, name)
+
+
+@pytest.fixture(scope="module")
 def explorer():
     """The explorer's server on a free port."""
     from engram.explorer import Explorer

@@ -169,11 +169,11 @@ def test_sliders_and_numbers_change_what_is_drawn(visit):
     visit.fill("#start-a", 1.25)
     assert visit.array(0, "loss").shape == (51,)
     assert visit.array(0, "path")[0, 0] == pytest.approx(1.25)
-    assert visit.get("engram.data.state.runs[0].rate") == 2.5
+    assert visit.get("engram.data.state.runs[0].learning_rate") == 2.5
     assert visit.page.is_visible("#reset")
     visit.page.click("#reset")
     visit.settle()
-    assert visit.get("engram.state.runs[0].rate") == 10
+    assert visit.get("engram.state.runs[0].learning_rate") == 10
     assert visit.page.is_hidden("#reset")
 
 
@@ -363,6 +363,86 @@ def test_the_address_holds_the_state_and_back_goes_back(visit, explorer, browser
     visit.until("engram.state.problem.correlation === 0.8125")
 
 
+def test_names_of_ones_own_are_chosen_drawn_and_kept_in_the_address(own_names, visit, tmp_path):
+    visit.open("#preset=fig2")
+    visit.choose("#kind", "ring")
+    visit.fill("#turn", 0.3)
+    visit.choose("#system", "factored")
+    visit.fill("#system-scale", 0.4)
+    visit.choose("#method-0", "lion")
+    assert "<b>gradients</b>" in visit.page.text_content("#method-0")  # words, never elements
+    visit.fill("#beta-0", 0.8)
+    visit.choose("#sampling-0", "alternating")
+    visit.fill("#period-0", 3)
+    visit.choose("#add-record", "entropy")
+    visit.choose("#add-record", "product_norm")
+    visit.choose("#add-event", "worst")
+    visit.page.click("[aria-label='Remove run 2']")
+    visit.settle()
+    assert visit.get("engram.state.runs") == [
+        {"kind": "lion", "learning_rate": 10, "beta": 0.8, "sampling": "alternating", "period": 3}
+    ]
+    run = engram.simulate(
+        {"family": "ring", "num_tokens": 4, "turn": 0.3},
+        {"kind": "lion", "learning_rate": 10.0, "beta": 0.8, "sampling": "alternating", "period": 3, "steps": 34},
+        system={"kind": "factored", "scale": 0.4},
+        record=("loss", "error", "margins", "token_losses", "weights", "entropy", "product_norm"),
+    )  # fmt: skip
+    for name in ("loss", "margins"):
+        assert np.array_equal(visit.array(0, name), run[name].values)
+    for name in ("entropy", "product_norm"):
+        values = visit.get(f"Array.from(engram.data.runs[0]['record.{name}'])")
+        assert np.array_equal(np.array(values, float), run[name].values.ravel(), equal_nan=True)
+        assert visit.page.is_visible(f"#record-{name}")
+    assert "worst: worst_step = " in visit.page.text_content("#events")
+    state, link = visit.get("engram.state"), visit.page.url
+    visit.open("#" + link.split("#")[1])
+    assert visit.get("engram.state") == state
+    assert visit.page.is_hidden("#note")
+    with visit.page.expect_download() as download:
+        visit.page.click("#save-json")
+    download.value.save_as(tmp_path / "out.json")
+    told = json.loads((tmp_path / "out.json").read_text())
+    scope = {}
+    exec(told["python"], scope)
+    assert told["runs"][0]["loss"] == scope["runs"][0].loss.values.tolist()
+    visit.open("#preset=fig2")
+    visit.page.check("#system-layer_norm")
+    visit.settle()
+    assert visit.get("engram.data.state.start.scale") == 1
+    assert visit.page.is_hidden("#plane-box")
+    visit.open("#system=loss_only&run=gd,0.3&steps=34&record=entropy")
+    assert "`error` is not known of a LossOnly." in visit.page.text_content("#events")
+    assert visit.get("document.documentElement.scrollWidth") <= 1400
+
+
+def test_every_field_of_an_optimizer_is_a_control(visit):
+    visit.open("#problem=two&correlation=0.5&p1=0.75&run=gd,0.3&steps=34")
+    visit.choose("#method-0", "adamw")
+    visit.page.click("#more-0")
+    for name, value in (("b1", 0.5), ("b2", 0.9), ("eps", 1e-3), ("weight_decay", 0.1)):
+        visit.fill(f"#{name}-0", value)
+    table = {
+        "kind": "adamw",
+        "learning_rate": 0.3,
+        "b1": 0.5,
+        "b2": 0.9,
+        "eps": 1e-3,
+        "weight_decay": 0.1,
+    }
+    assert visit.get("engram.state.runs[0]") == table
+    run = engram.simulate(engram.two_tokens(0.5, 0.75), table | {"steps": 34}, space="weights")
+    assert np.array_equal(visit.array(0, "loss"), run.loss.values)
+    assert "b1 0.5" in visit.page.text_content("#events")
+    visit.choose("#batch-0", "16")
+    assert visit.page.is_visible("#seed-0")
+    visit.fill("#b1-0", "")
+    assert "b1" not in visit.get("engram.state.runs[0]")
+    state = visit.get("engram.state")
+    visit.open("#" + visit.page.url.split("#")[1])
+    assert visit.get("engram.state") == state
+
+
 def test_addresses_with_faults_are_told(visit):
     visit.open("#preset=nothing&problem=two&p1=many&run=fly,1&steps=20")
     said = visit.page.text_content("#note")
@@ -411,11 +491,11 @@ def test_what_the_server_refuses_is_shown_and_recovered_from(browser, explorer):
     visit.page.fill("#rate-0", "-3")
     visit.page.wait_for_selector("#message:not([hidden])")
     assert (
-        "runs.0.rate: input should be greater than or equal to 0.000001, got -3"
+        "runs.0.learning_rate: must be greater than or equal to 0 or a list or a table, got -3"
         in visit.page.text_content("#message")
     )
     assert visit.page.get_attribute("#rate-0", "aria-invalid") == "true"
-    assert visit.get("engram.data.state.runs[0].rate") == 10  # the last good picture stays
+    assert visit.get("engram.data.state.runs[0].learning_rate") == 10  # the last good picture stays
     visit.fill("#rate-0", 4)
     assert visit.page.is_hidden("#message")
     assert visit.page.get_attribute("#rate-0", "aria-invalid") is None
@@ -436,7 +516,10 @@ def test_a_refusal_leaves_no_old_plane_behind(browser, explorer):
     # The view and the axes are those of the picture, whatever the fields say.
     visit.page.fill("#half", "-5")
     visit.choose("#loss-scale", "linear")
-    assert visit.get("[engram.data.state.view.half, engram.data.state.runs[0].rate]") == [10, 1]
+    assert visit.get("[engram.data.state.view.half, engram.data.state.runs[0].learning_rate]") == [
+        10,
+        1,
+    ]
     visit.fill("#half", "9")
     visit.fill("#correlation", "-0.5")  # refused too, for the rate is still bad
     visit.fill("#rate-0", "2")
@@ -520,7 +603,7 @@ def test_a_foreign_server_on_the_port_is_survived(browser):
     try:
         visit.until("document.getElementById('status').textContent === 'ready'")
         visit.fill("#rate-0", 5)
-        assert visit.get("engram.data.state.runs[0].rate") == 5
+        assert visit.get("engram.data.state.runs[0].learning_rate") == 5
     finally:
         visit.context.close()
         second.stop()
@@ -568,7 +651,7 @@ def test_the_page_outlives_the_server(browser):
     visit.until("document.getElementById('status').textContent.includes('away')")
     second = Explorer(first.port, warm=False).start()
     try:
-        visit.until("engram.data.state.runs[0].rate === 5")
+        visit.until("engram.data.state.runs[0].learning_rate === 5")
         visit.until("document.getElementById('status').textContent === 'ready'")
     finally:
         visit.context.close()

@@ -45,7 +45,14 @@ def test_it_listens_on_loopback_only(explorer):
 
 
 def test_pages_carry_the_headers(web):
-    for path in ("/", "/static/main.js", "/static/explorer.css", "/api/status", "/api/presets"):
+    for path in (
+        "/",
+        "/static/main.js",
+        "/static/explorer.css",
+        "/api/status",
+        "/api/presets",
+        "/api/catalogue",
+    ):
         answer = web.get(path)
         assert answer.status_code == 200
         policy = answer.headers["content-security-policy"]
@@ -80,7 +87,7 @@ def test_compute_answers_with_the_librarys_numbers(web):
     assert np.array_equal(arrays["runs.0.loss"], run.loss.values)
     assert header["runs"][0]["num_spikes"] == int(run.num_spikes)
     lines = web.post("/api/python", json=ASKED).text
-    assert "engram.GradientDescent(10.0, 34)" in lines
+    assert '{"kind": \'gd\', "learning_rate": 10.0, "steps": 34}' in lines
 
 
 @pytest.mark.parametrize(
@@ -213,9 +220,16 @@ junk = st.recursive(
 @st.composite
 def spoilt(draw):
     """A good request in which one entry, anywhere, is something else."""
-    request = json.loads(
-        json.dumps(ASKED | {"state": STATE | {"start": {"a": 0, "b": 0}, "view": {"half": 5}}})
-    )
+    more = {"start": {"a": 0, "b": 0}, "view": {"half": 5}}
+    tables = {
+        "problem": {"family": "two", "correlation": 0.95, "p1": 0.75},
+        "system": {"kind": "memory", "layer_norm": False},
+        "runs": [{"kind": "adam", "learning_rate": 1.0, "b1": 0.5, "sampling": "everything"}],
+        "record": [{"kind": "grad_norm"}],
+        "events": [],
+    }
+    state = STATE | draw(st.sampled_from([more, tables]))
+    request = json.loads(json.dumps(ASKED | {"state": state}))
     at = request
     while True:
         keys = list(at) if isinstance(at, dict) else list(range(len(at)))
@@ -383,5 +397,5 @@ def test_explore_shows_a_problem_of_ones_own():
         assert all(own.probs.dtype == np.float64 for own in running.own.values())
     with pytest.raises(InputError, match="engram.Problem"):
         engram.explore([[1, 0]])
-    with pytest.raises(InputError, match="num_inputs of at most 200"):
+    with pytest.raises(InputError, match="num_tokens of at most 200"):
         engram.explore(engram.on_sphere(0, 300, 2, 2))

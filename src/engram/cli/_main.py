@@ -192,6 +192,7 @@ def plot(
 def explore(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 is a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page, or only print its address.")] = True,
+    plugin: Plugin = None,
 ) -> None:  # fmt: skip
     """Open the browser explorer: drag the start, move the learning rate, watch the loss spike.
 
@@ -200,7 +201,7 @@ def explore(
     """
     from engram.cli import _explore
 
-    _explore.explore(port, browser=browser)
+    _explore.explore(port, browser=browser, plugins=plugin or [])
 
 
 @app.command()

@@ -19,6 +19,8 @@ def losses_at_spikes(
 
     A long run is not recorded at every step: then it is run again, to be recorded there too.
     """
+    if "token_losses" not in found:
+        return clock, np.zeros((len(clock), 0))
     if "step" in found:
         listed = slice(_LISTED)
         needed = np.concatenate([found["spike_start"][listed] - 1, found["spike_step"][listed]])
@@ -53,6 +55,8 @@ def _tie(found: Values, clock: np.ndarray, when: float) -> str:
     """A tie goes to the lowest class, and so counts as recalled for tokens of that class."""
     at = int(np.searchsorted(clock, when))
     if at == len(clock) or clock[at] != when:
+        return ""
+    if "margins" not in found:
         return ""
     margins = found["margins"][at][found["probs"] > 0]
     return " (some by a tie)" if (margins <= 0).any() else ""
@@ -89,7 +93,7 @@ def spike_causes(clock: np.ndarray, losses: np.ndarray, begin: float, peak: floa
 
 
 def _forgotten(found: Values, step: Step, names: Sequence[str]) -> list[Any]:
-    counts = found["num_forgotten"]
+    counts = found.get("num_forgotten", np.zeros(0))
     grouped: dict[tuple[str, str, float], list[int]] = {}
 
     def put(kind: str, words: str, when: float | None, token: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from engram._checks import InputError, check_count
 from engram.explorer.server import Explorer
 
-_MOST = {"num_inputs": 200, "num_outputs": 50, "dim": 64, "output_dim": 64}
+_MOST = {"num_tokens": 200, "num_classes": 50, "dim": 64, "output_dim": 64}
 _lock = threading.Lock()
 _running: Explorer | None = None  # one server serves all pages of a session
 

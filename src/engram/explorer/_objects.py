@@ -5,17 +5,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engram import dynamics as D
 from engram._checks import InputError
 from engram.explorer import _state as S
+from engram.explorer._catalogue import FLOW_STEPS, MOST_TOKENS, is_timed
 from engram.figures import reference
 from engram.figures._reference import case_of, problem_of
 from engram.planes import memory_plane
-from engram.problem import Problem, on_sphere, two_tokens
+from engram.problem import Problem
+from engram.registry import entry_of, make
 from engram.simulation import log_spaced
 
 _FLOW_POINTS = 257
-FLOW_STEPS = 4096  # of the explicit solver, so that no request takes long
+_MOST = {"num_tokens": MOST_TOKENS, "num_classes": 10, "dim": 32, "output_dim": 32}
+_MOST_NUMBERS = 2**16  # of a state
 
 
 class Made(NamedTuple):
@@ -28,27 +30,30 @@ class Made(NamedTuple):
 def has_plane(problem: Problem) -> bool:
     """Whether two coordinates are all that the loss depends on."""
     outputs = np.asarray(problem.outputs)
-    return problem.dim == 2 and problem.num_outputs == 2 and bool((outputs[0] != outputs[1]).any())
+    return problem.dim == 2 and problem.num_classes == 2 and bool((outputs[0] != outputs[1]).any())
+
+
+# --- problems -------------------------------------------------------------------------------------------
 
 
 def make_problem(part: Any, own: Mapping[str, Problem]) -> Made:
     """The problem of a state; `own` holds those that Python sessions have handed over."""
-    if isinstance(part, S.Two):
-        text = f"engram.two_tokens({part.correlation!r}, {part.p1!r})"
-        return Made(two_tokens(part.correlation, part.p1), text)
-    if isinstance(part, S.Sphere):
-        sizes = (part.seed, part.tokens, part.classes, part.dim)
-        text = f"engram.on_sphere({', '.join(map(str, sizes))}, exponent={part.exponent!r})"
-        return Made(on_sphere(*sizes, exponent=part.exponent), text)
-    if isinstance(part, S.Table):
-        return Made(_from_table(part), None)
-    if isinstance(part, S.Own):
-        if part.name not in own:
-            raise InputError(
-                f"problem.name: {part.name!r} is not here: the Python session that showed it has ended. "
-                "Call `engram.explore(problem)` again, or choose another problem."
-            )
-        return Made(own[part.name], None)
+    return _MAKERS[part.kind](part, own)
+
+
+def _from_family(part: S.Family, own: Mapping[str, Problem]) -> Made:
+    del own
+    problem = make("problem", part.table)
+    for name, most in _MOST.items():
+        if (met := getattr(problem, name)) > most:
+            raise InputError(f"problem: must have {name} of at most {most} here, got {met}.")
+    if problem.is_noisy:
+        raise InputError("problem: must have certain targets to be explored. Choose another.")
+    return Made(problem.astype("float64"), f'engram.registry.make("problem", {part.table!r})')
+
+
+def _from_paper(part: S.Paper, own: Mapping[str, Problem]) -> Made:
+    del own
     figure, _, which = part.name.partition("-")
     if which == "sgd":
         return Made(problem_of(reference("fig4_sgd")["cases"][0]), None)
@@ -56,96 +61,110 @@ def make_problem(part: Any, own: Mapping[str, Problem]) -> Made:
     return Made(problem_of(case_of(figure, **wanted)), None)
 
 
-def sizes_of(part: Any, own: Mapping[str, Problem]) -> tuple[int, int, int, int] | None:
-    """N, M, d and k of the problem of a state, without making it; None if it is not there."""
-    if isinstance(part, S.Two):
-        return 2, 2, 2, 2
-    if isinstance(part, S.Sphere):
-        return part.tokens, part.classes, part.dim, part.dim
-    if isinstance(part, S.Table):
-        return len(part.tokens), 2, 2, 2
-    if isinstance(part, S.Own) and part.name not in own:
-        return None
-    return sizes_of_problem(make_problem(part, own).value)
-
-
-def sizes_of_problem(problem: Problem) -> tuple[int, int, int, int]:
-    """N, M, d and k: what programs are compiled for."""
-    return problem.num_inputs, problem.num_outputs, problem.dim, problem.output_dim
-
-
-def _from_table(part: S.Table) -> Problem:
+def _from_table(part: S.Table, own: Mapping[str, Problem]) -> Made:
+    del own
     inputs = np.array([[token.x, token.y] for token in part.tokens])
     probs = np.array([token.prob for token in part.tokens])
-    return Problem(inputs, np.eye(2), probs, np.array([token.target for token in part.tokens]))
+    targets = np.array([token.target for token in part.tokens])
+    return Made(Problem(inputs, np.eye(2), probs, targets), None)
 
 
-def _written_out(problem: Problem) -> str:
-    """A problem by its numbers, to the last bit."""
-    arrays = ("inputs", "outputs", "probs", "targets")
-    values = {name: np.asarray(getattr(problem, name)).tolist() for name in arrays}
-    values |= {name: getattr(problem, name) for name in ("names", "class_names")}
-    given = (f"{name}={value!r}" for name, value in values.items() if value is not None)
-    text = ",\n    ".join(given)
-    return f"engram.Problem(\n    {text},\n)"
+def _from_session(part: S.Own, own: Mapping[str, Problem]) -> Made:
+    if part.name not in own:
+        raise InputError(
+            f"problem.name: {part.name!r} is not here: the Python session that showed it has ended. "
+            "Call `engram.explore(problem)` again, or choose another problem."
+        )
+    return Made(own[part.name], None)
 
 
-def make_start(part: S.Start, problem: Problem) -> Made:
-    """The weights to start from."""
-    if has_plane(problem):
-        at = (part.a, part.b)
+_MAKERS = {
+    "family": _from_family, "paper": _from_paper, "table": _from_table, "own": _from_session,
+}  # fmt: skip
+
+
+# --- what moves, and from where -------------------------------------------------------------------------
+
+
+def make_system(state: S.State, problem: Problem) -> Any:
+    """What moves: the problem itself stands for its matrix W, in the cheapest space."""
+    if state.is_plain:
+        return problem
+    return make("system", state.system, problem=problem, law=problem.law)
+
+
+def make_start(state: S.State, problem: Problem, system: Any) -> Made:
+    """The state to start from; None is the system's own."""
+    part = state.start
+    if state.is_plain and has_plane(problem):
         text = f"engram.planes.memory_plane(problem).weights({part.a!r}, {part.b!r})"
-        return Made(np.asarray(memory_plane(problem).weights(*at)), text)
-    zero, d = problem.zero_weights, problem.dim
+        return Made(np.asarray(memory_plane(problem).weights(part.a, part.b)), text)
+    if part.scale == 0 and state.is_plain:
+        return Made(problem.zero_weights, "problem.zero_weights")
     if part.scale == 0:
-        return Made(zero, f"np.zeros({zero.shape})")
-    noise = np.random.default_rng(part.seed).standard_normal(zero.shape)
-    text = f"{part.scale!r} * np.random.default_rng({part.seed}).standard_normal({zero.shape}) / np.sqrt({d})"
-    return Made(part.scale * noise / np.sqrt(d), text)
+        return Made(None, "None")
+    made = 'engram.registry.make("system", system, problem=problem, law=problem.law)'
+    where = "problem" if state.is_plain else made
+    drawn = system.draw_start(part.scale, part.seed)
+    return Made(drawn, f"{where}.draw_start({part.scale!r}, {part.seed})")
+
+
+def check_state(state: Any) -> None:
+    """Refuse a state of more numbers than a request can move."""
+    import jax
+
+    count = sum(np.size(leaf) for leaf in jax.tree.leaves(state))
+    if count > _MOST_NUMBERS:
+        raise InputError(
+            f"system: must have a state of at most {_MOST_NUMBERS} numbers here, got {count}. Choose a "
+            "smaller one."
+        )
+
+
+# --- how it moves ---------------------------------------------------------------------------------------
 
 
 def make_dynamics(run: S.Run, steps: int) -> Made:
-    """The dynamics of a run, over so many steps."""
-    rate = run.rate
-    if run.method == "gd" and run.changes:
-        return _changing(run, steps)
-    if run.method == "gd":
-        return Made(D.GradientDescent(rate, steps), f"engram.GradientDescent({rate!r}, {steps})")
-    if run.method == "flow":
-        return _flow(rate, steps)
-    if run.method == "sgd":
-        text = f"engram.StochasticGradientDescent({rate!r}, {steps}, batch_size={run.batch})"
-        return Made(D.StochasticGradientDescent(rate, steps, batch_size=run.batch), text)
-    optimizer = getattr(D, run.method)(rate)
-    text = f"engram.PracticalDescent(engram.dynamics.{run.method}({rate!r}), {steps})"
-    return Made(D.PracticalDescent(optimizer, steps), text)
+    """The dynamics of a run, over so many steps, as a table of the registry."""
+    values = {name: Made(value, repr(value)) for name, value in run.table.items()}
+    if run.changes:
+        values["learning_rate"] = _changing(run, steps)
+    values |= _supplied(run, steps)
+    text = ", ".join(f'"{name}": {made.lines}' for name, made in values.items())
+    table = {name: made.value for name, made in values.items()}
+    return Made(make("dynamics", table), f"{{{text}}}")
+
+
+def _supplied(run: S.Run, steps: int) -> dict[str, Made]:
+    """What the page decides: how many steps; for flows times, and caps on what they may take."""
+    fields, rate = entry_of("dynamics", run.kind).fields, run.rate or 1.0
+    caps: dict[str, Any] = {"solver": "explicit", "max_steps": FLOW_STEPS, "time_step": rate / 10}
+    if is_timed(run.kind):
+        chosen = {name: Made(cap, repr(cap)) for name, cap in caps.items() if name in fields}
+        return {"times": _times(rate, steps)} | chosen
+    return {"steps": Made(steps, str(steps))} if "steps" in fields else {}
 
 
 def _changing(run: S.Run, steps: int) -> Made:
     edges = [0, *(min(change.step, steps) for change in run.changes), steps]
     rates = [run.rate, *(change.rate for change in run.changes)]
     counts = np.diff(edges).tolist()
-    text = f"engram.GradientDescent(np.repeat({rates!r}, {counts!r}), {steps})"
-    return Made(D.GradientDescent(np.repeat(rates, counts), steps), text)
+    return Made(np.repeat(rates, counts), f"np.repeat({rates!r}, {counts!r})")
 
 
-def _flow(rate: float, steps: int) -> Made:
+def _times(rate: float, steps: int) -> Made:
     """The flow over the same time eta t, recorded evenly, or on a logarithmic scale if long."""
     end = rate * steps
-    options = {"solver": "explicit", "max_steps": FLOW_STEPS}
     if steps <= S.DENSE_STEPS:
-        times = np.linspace(0.0, end, _FLOW_POINTS)
         text = f"np.linspace(0.0, {end!r}, {_FLOW_POINTS})"
-    else:
-        times = np.append(0.0, np.geomspace(rate, end, _FLOW_POINTS - 1))
-        text = f"np.append(0.0, np.geomspace({rate!r}, {end!r}, {_FLOW_POINTS - 1}))"
-    text = f'engram.GradientFlow({text}, solver="explicit", max_steps={FLOW_STEPS})'
-    return Made(D.GradientFlow(times, **options), text)
+        return Made(np.linspace(0.0, end, _FLOW_POINTS), text)
+    times = np.append(0.0, np.geomspace(rate, end, _FLOW_POINTS - 1))
+    return Made(times, f"np.append(0.0, np.geomspace({rate!r}, {end!r}, {_FLOW_POINTS - 1}))")
 
 
-def make_when(method: str, steps: int) -> Made:
+def make_when(run: S.Run, steps: int) -> Made:
     """Which steps are recorded, as an argument of `simulate`; empty for flows and short runs."""
-    if method == "flow" or steps <= S.DENSE_STEPS:
+    if is_timed(run.kind) or steps <= S.DENSE_STEPS:
         return Made({}, "")
     return Made(
         {"at": log_spaced(steps, S.FEW_STEPS)},
@@ -153,32 +172,21 @@ def make_when(method: str, steps: int) -> Made:
     )
 
 
+# --- what is found --------------------------------------------------------------------------------------
+
 RECORD = ("loss", "error", "margins", "token_losses", "weights")
 
 
-def python_lines(state: S.State, own: Mapping[str, Problem]) -> str:
-    """The lines which, run, give the numbers on the page."""
-    problem = make_problem(state.problem, own)
-    start = make_start(state.start, problem.value)
-    lines = [
-        "import numpy as np",
-        "",
-        "import engram",
-        "",
-        f"problem = {problem.lines or _written_out(problem.value)}",
-        f"start = {start.lines}",
-        f"record = {RECORD!r}",
-        "runs = [",
-    ]
-    for run in state.runs:
-        dynamics, when = make_dynamics(run, state.steps), make_when(run.method, state.steps)
-        key = f", key={run.seed}" if run.method == "sgd" else ""
-        lines.append(
-            f"    engram.simulate(problem, {dynamics.lines}, start=start, record=record{key}{when.lines}),"
-        )
-    lines += [
-        "]",
-        "for run in runs:",
-        "    print(run.attrs['dynamics'], run.attrs['status'], 'last loss', float(run.loss[-1]))",
-    ]
-    return "\n".join(lines) + "\n"
+def short(table: Mapping[str, Any]) -> Any:
+    """A name alone where that says it all."""
+    return table["kind"] if len(table) == 1 else dict(table)
+
+
+def make_events(state: S.State) -> Made:
+    """What is looked for at every step: engram's own events, and those that are asked for."""
+    if not state.events:
+        return Made(True, "")
+    items = ", ".join(repr(short(item)) for item in state.events)
+    return Made(
+        [True, *(make("event", item) for item in state.events)], f", events=[True, {items}]"
+    )

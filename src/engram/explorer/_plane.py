@@ -27,16 +27,16 @@ _FEW_LEVELS = 5  # of one digit; with fewer, levels are evenly spaced
 def plane_part(state: State, problem: Problem) -> tuple[dict[str, Any], dict[str, Any]]:
     """A description of the problem and, if it has one, of its plane: words and small numbers, and arrays."""
     about: dict[str, Any] = {
-        "sizes": [problem.num_inputs, problem.num_outputs, problem.dim],
+        "sizes": [problem.num_tokens, problem.num_classes, problem.dim],
         "output_dim": problem.output_dim,
-        "has_plane": has_plane(problem),
+        "has_plane": state.is_plain and has_plane(problem),
         "names": problem.shown_names(),
     }
     arrays: dict[str, Any] = {
         "probs": np.asarray(problem.probs, float),
         "targets": np.asarray(problem.labels, float),
     }
-    if has_plane(problem):
+    if about["has_plane"]:
         plane = memory_plane(problem)
         arrays |= _levels(problem, plane, state) | _sectors(problem)
         marks, more = _marks(problem, plane)

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def _gd(*rates: Any) -> list[dict[str, Any]]:
-    return [{"method": "gd", "rate": rate} for rate in rates]
+    return [{"kind": "gd", "learning_rate": rate} for rate in rates]
 
 
 def _two(correlation: Any, p1: Any) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def _table(*tokens: Any) -> dict[str, Any]:
 
 
 def _sphere(tokens: int, classes: int, dim: int, exponent: Any, seed: int) -> dict[str, Any]:
-    sizes = {"tokens": tokens, "classes": classes, "dim": dim}
+    sizes = {"num_tokens": tokens, "num_classes": classes, "dim": dim}
     return {"kind": "sphere", **sizes, "exponent": exponent, "seed": seed}
 
 
@@ -61,7 +61,7 @@ PRESETS: list[dict[str, Any]] = [
         "the loss is lower elsewhere. Change the seed of the run: the path trembles, the end stays.",
         "state": {
             "problem": _paper("fig4-sgd"),
-            "runs": [{"method": "sgd", "rate": 0.1, "batch": 16, "seed": 0}, {"method": "gd", "rate": 0.1}], "steps": 1000,
+            "runs": [{"kind": "sgd", "learning_rate": 0.1, "batch_size": 16, "seed": 0}, *_gd(0.1)], "steps": 1000,
             "start": {"a": 7.5, "b": 2.5}, "view": {"x": 3.5, "y": 2, "half": 5},
         },
     },
@@ -140,7 +140,7 @@ PRESETS: list[dict[str, Any]] = [
         "the frequencies out, recalls all by step 33 and ends with all margins above 3.",
         "state": {
             "problem": _sphere(10, 10, 10, 2, 0),
-            "runs": [*_gd(1, 10), {"method": "adam", "rate": 0.3}], "steps": 100,
+            "runs": [*_gd(1, 10), {"kind": "adam", "learning_rate": 0.3}], "steps": 100,
         },
     },
     {
@@ -156,7 +156,7 @@ PRESETS: list[dict[str, Any]] = [
         "text": "Once all tokens are recalled the loss falls like 1/t and margins grow by the same amount each time t is ten times larger: "
         "straight lines on this logarithmic axis of steps. The gradient flow, at the same time ηt, agrees more and more.",
         "state": {
-            "problem": _two(0.5, 0.75), "runs": [*_gd(1), {"method": "flow", "rate": 1}], "steps": 20000,
+            "problem": _two(0.5, 0.75), "runs": [*_gd(1), {"kind": "flow", "learning_rate": 1}], "steps": 20000,
             "view": {"x": 3, "y": -3, "half": 9}, "show": {"axis": "log"},
         },
     },

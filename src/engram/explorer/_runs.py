@@ -4,24 +4,30 @@ from typing import Any
 
 import numpy as np
 
-from engram.dynamics import GradientFlow
+from engram._checks import InputError
+from engram._precision import in_double
+from engram.dynamics import AbstractFold, AbstractStepwise
 from engram.explorer._desk import Ticket
 from engram.explorer._events import Values, events_of, losses_at_spikes
+from engram.explorer._known import can_tell, known_of
 from engram.explorer._objects import (
-    RECORD,
     has_plane,
     make_dynamics,
+    make_events,
     make_start,
+    make_system,
     make_when,
-    sizes_of_problem,
 )
 from engram.explorer._programs import is_known, note, programs_of
 from engram.explorer._state import Run, State
 from engram.planes import memory_plane, sharpness_along, span_size
 from engram.problem import Problem
+from engram.registry import find
 from engram.simulation import simulate_arrays
 
 _CURVATURE_WORK = 3e7  # cubes of the Hessian's size, in all, that are worth a request's time
+_FEW = 33  # records of the sharpness where it takes Lanczos
+_LISTED = 8  # numbers of an array that are written out
 _WORDS = {  # where the page has other ways out than the library
     "step limit": "the flow is too stiff for the explicit solver; choose a smaller rate or fewer steps"
 }
@@ -31,13 +37,13 @@ def runs_part(
     state: State, problem: Problem, ticket: Ticket
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Each run of a state: words and small numbers, and arrays whose names begin with its number."""
-    start = make_start(state.start, problem).value
     about, arrays = [], {}
-    programs = programs_of(state, sizes_of_problem(problem))
-    for number, (run, program) in enumerate(zip(state.runs, programs, strict=True)):
+    what = make_system(state, problem)
+    start = make_start(state, problem, what).value
+    for number, (run, program) in enumerate(zip(state.runs, programs_of(state), strict=True)):
         ticket.check()
         is_cold = not is_known([program])
-        words, series = run_series(problem, run, state.steps, start, ticket, is_cold)
+        words, series = run_series(state, problem, what, start, run, ticket, is_cold)
         note(program)
         about.append(words)
         arrays |= {f"{number}.{name}": values for name, values in series.items()}
@@ -45,10 +51,18 @@ def runs_part(
 
 
 def run_series(
-    problem: Problem, run: Run, steps: int, start: Any, ticket: Ticket, is_cold: bool
+    state: State,
+    problem: Problem,
+    what: Any,
+    start: Any,
+    run: Run,
+    ticket: Ticket,
+    is_cold: bool,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """One run, as `engram.simulate` computes it. What it takes to compile is not counted."""
-    dynamics = make_dynamics(run, steps).value
+    dynamics = make_dynamics(run, state.steps).value
+    _check_steps(dynamics, state.steps)
+    known = known_of(state, what, dynamics, start)
 
     def tell(done: int, total: int) -> None:
         nonlocal is_cold
@@ -57,44 +71,79 @@ def run_series(
         is_cold = False
         ticket.check()
 
-    options = {"start": start, "record": RECORD, "key": run.seed if run.method == "sgd" else None}
-    when = make_when(run.method, steps).value
-    found = simulate_arrays(problem, dynamics, progress=tell, **options, **when)
+    def compute(record: Any, **more: Any) -> Any:
+        key = run.seed if dynamics.needs_key else None
+        return simulate_arrays(
+            what, dynamics, start=start, record=record, key=key, progress=tell, **more
+        )
+
+    events = _named(make_events(state).value, state)
+    found = compute(known.record, events=events, **make_when(run, state.steps).value)
     if is_cold:  # a flow, which tells nothing on its way
         ticket.begin()
-    is_flow = isinstance(dynamics, GradientFlow)
-    values = found.arrays()
+    values = found.arrays() | {"probs": np.asarray(problem.probs)}
+    is_flow, rate = "step" not in values, run.rate or 1.0
 
     def again(steps: np.ndarray) -> Values:
         """The same run, recorded at other steps as well."""
         at = np.union1d(values["step"], steps)
-        return simulate_arrays(problem, dynamics, progress=tell, **options, at=at).arrays()
+        return compute(known.record, at=at).arrays() | {"probs": values["probs"]}
 
-    clock = values["time"] / run.rate if is_flow else values["step"].astype(float)
-    step = lambda value: _step(value, run, is_flow)
-    series = {"step": clock} | {name: values[name] for name in ("time", "loss", "error", "margins")}
-    weights = values["weights"]
-    if has_plane(problem):
-        series["path"] = memory_plane(problem).coordinates(problem, weights)[0]
-    at = _where_curved(span_size(problem), len(clock))
-    finite = at[np.isfinite(weights[at]).all((1, 2))]
-    series["sharpness_step"] = clock[finite]
+    clock = values["time"] / rate if is_flow else values["step"].astype(float)
+    step = lambda value: _step(value, rate if is_flow else 1.0)
+    names = [name for name in ("time", "loss", "error", "margins") if name in values]
+    series = {"step": clock} | {name: values[name] for name in names}
+    extra = [item["kind"] for item in state.record if item["kind"] not in known.unknown]
+    series |= {f"record.{name}": values[name] for name in extra}
+    if state.is_plain and has_plane(problem):
+        series["path"] = memory_plane(problem).coordinates(problem, values["weights"])[0]
     ticket.check()
-    series["sharpness"] = sharpness_along(problem, weights[finite]) if len(finite) else np.zeros(0)
+    unknown = dict(known.unknown)
+    if state.is_plain:
+        series |= _sharpness(problem, values["weights"], clock)
+    elif can_tell("sharpness", what, dynamics, start):
+        series |= _few_sharpnesses(compute, values, rate)
+    else:
+        unknown["sharpness"] = "`sharpness` is not known."
     words = {
         "status": found.attrs["status"],
         "status_text": _WORDS.get(found.attrs["status"], found.attrs["status_text"]),
         "ended_at": float(clock[-1]) if len(clock) else None,
+        "needs_key": bool(dynamics.needs_key),
+        "unknown": unknown,
         "num_spikes": int(values["num_spikes"]),
         "first_perfect": step(values["first_perfect"]),
         "perfect_from": step(values["perfect_from"]),
         "last_rise": step(values["last_rise"]),
-        "thresholds": _thresholds(run, dynamics, steps),
+        "thresholds": _thresholds(run, dynamics, state.steps, what, start),
         "events": events_of(
             values, clock, step, losses_at_spikes(values, clock, again), problem.shown_names()
         ),
+        "found": _found(values),
+        "symbols": {name: find("observable", name).about.get("symbol", "") for name in extra},
     }
     return words, series
+
+
+def _check_steps(dynamics: Any, steps: int) -> None:
+    """Refuse dynamics of one's own that have a length of their own, beyond what is drawn."""
+    is_counted = isinstance(dynamics, AbstractStepwise) and not dynamics.counts_time
+    if is_counted and dynamics.num_steps > steps:
+        raise InputError(
+            f"steps: must be at least {dynamics.num_steps} for {type(dynamics).__name__}, which makes "
+            f"so many, got {steps}. Choose more."
+        )
+
+
+# --- sharpness ------------------------------------------------------------------------------------------
+
+
+def _sharpness(problem: Problem, weights: np.ndarray, clock: np.ndarray) -> dict[str, Any]:
+    """The sharpness along a path of weights, by dense algebra, which compiles nothing."""
+    at = _where_curved(span_size(problem), len(clock))
+    finite = at[np.isfinite(weights[at]).all((1, 2))]
+    values = sharpness_along(problem, weights[finite]) if len(finite) else np.zeros(0)
+    return {"sharpness_step": clock[finite], "sharpness": values}
 
 
 def _where_curved(size: int, count: int) -> np.ndarray:
@@ -103,20 +152,74 @@ def _where_curved(size: int, count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def _thresholds(run: Run, dynamics: Any, steps: int) -> list[list[float]]:
+def _few_sharpnesses(compute: Any, values: Values, rate: float) -> dict[str, Any]:
+    """The observable at a few steps of the same run, for any system."""
+    at = {}
+    if "step" in values:
+        count = len(values["step"])
+        few = np.unique(np.linspace(0, count - 1, min(count, _FEW)).round().astype(int))
+        at = {"at": values["step"][few]}
+    found = compute(("sharpness",), events=False, **at).arrays()
+    clock = found["step"].astype(float) if "step" in found else found["time"] / rate
+    return {"sharpness_step": clock, "sharpness": found["sharpness"]}
+
+
+@in_double
+def _thresholds(run: Run, dynamics: Any, steps: int, what: Any, start: Any) -> list[list[float]]:
     """The sharpness beyond which the method is unstable on a quadratic, as [from step, value] pairs.
 
     Empty where it is not the sharpness of the loss itself that counts.
     """
-    if run.method in ("gd", "sgd"):
-        later = [(change.step, change.rate) for change in run.changes if change.step < steps]
-        changes = [(0, run.rate), *later]
-        return [[float(step), 2 / rate] for step, rate in changes]
-    if run.method in ("momentum", "nesterov"):
-        return [[0.0, float(dynamics.threshold(np.asarray(0)))]]
-    return []
+    if not isinstance(dynamics, AbstractStepwise):
+        return []
+    inner = dynamics.init(what, what.start() if start is None else start)
+    if dynamics.preconditioner(inner) is not None:
+        return []
+    changes = [0, *(change.step for change in run.changes if change.step < steps)]
+    found = [[float(step), float(dynamics.threshold(np.asarray(step)))] for step in changes]
+    return [pair for pair in found if np.isfinite(pair[1])]
 
 
-def _step(value: Any, run: Run, is_flow: bool) -> float | None:
-    value = float(value) / run.rate if is_flow else float(value)
-    return value if np.isfinite(value) else None
+def _step(value: Any, rate: float) -> float | None:
+    return float(value) / rate if np.isfinite(value) else None
+
+
+# --- events of one's own --------------------------------------------------------------------------------
+
+
+class _Named(AbstractFold):
+    """A fold whose variables bear its name, so that none is taken for another's."""
+
+    name: str
+    fold: AbstractFold
+
+    def init(self, system: Any, state: Any) -> Any:
+        return self.fold.init(system, state)
+
+    def update(self, folded: Any, index: Any, moment: Any) -> Any:
+        return self.fold.update(folded, index, moment)
+
+    def describe(self, folded: Any, last: int) -> dict[str, Any]:
+        found = self.fold.describe(folded, last)
+        return {f"{self.name}: {name}": value for name, value in found.items()}
+
+
+def _named(events: Any, state: State) -> Any:
+    if events is True:
+        return True
+    names = [item["kind"] for item in state.events]
+    return [True, *(_Named(name, fold) for name, fold in zip(names, events[1:], strict=True))]
+
+
+def _found(values: Values) -> list[str]:
+    """What events of one's own have found, in words."""
+    names = [name for name in values if ": " in name]
+    return [f"{name} = {_number(values[name])}" for name in names]
+
+
+def _number(value: np.ndarray) -> str:
+    numbers = [f"{item:.5g}" for item in np.ravel(np.asarray(value, float))]
+    if value.ndim == 0:
+        return numbers[0]
+    more = f", ... ({len(numbers)} in all)" if len(numbers) > _LISTED else ""
+    return ", ".join(numbers[:_LISTED]) + more

@@ -1,24 +1,46 @@
 """What the page may ask for: every number bounded, every name known. The page's URL holds the same."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from engram._checks import InputError
+from engram.explorer._catalogue import (
+    MOST_STEPS,
+    MOST_TOKENS,
+    PARTS,
+    RATES,
+    SEEDS,
+    beyond,
+    hidden_fields,
+    names_for,
+)
+from engram.registry import Entry, fields_of, names_of, used_by
+from engram.specs._faults import Faults
+from engram.specs._tables import read_table
 
-MOST_TOKENS = 50
-MOST_STEPS = 20_000
 MOST_RUNS = 4
+MOST_EXTRA = 4  # traces and events beside those that are always there
 DENSE_STEPS = 1000  # up to here every step is recorded
 FEW_STEPS = 400  # recorded, evenly on a logarithmic scale, beyond
+_LONGEST = 200  # characters of a text
+_DEEPEST = 4  # levels of lists in a table
 
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
-Rate = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=SEEDS[0], le=SEEDS[1])]
+Rate = Annotated[float, Field(ge=RATES[0], le=RATES[1], allow_inf_nan=False)]
 Coordinate = Annotated[float, Field(ge=-1e4, le=1e4, allow_inf_nan=False)]
 
-Method = Literal[
-    "gd", "flow", "sgd", "momentum", "nesterov", "adam", "rmsprop", "normalised", "sign"
-]
 Draw = Literal[
     "fig4-39", "fig4-81", "fig4-7", "fig4-9", "fig4-sgd", "fig6-3", "fig6-5", "fig6-10"
 ]  # fmt: skip
@@ -28,23 +50,90 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Two(Part):
-    """Two tokens of a correlation, each with its own class."""
-
-    kind: Literal["two"]
-    correlation: Annotated[float, Field(ge=-1, le=1)]
-    p1: Annotated[float, Field(ge=0, le=1)]
+# --- tables of the registry -----------------------------------------------------------------------------
 
 
-class Sphere(Part):
-    """Embeddings drawn on the unit sphere."""
+class _Refused(ValueError):
+    """Faults of a table, each with its field."""
 
-    kind: Literal["sphere"]
-    tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)]
-    classes: Annotated[int, Field(ge=2, le=10)]
-    dim: Annotated[int, Field(ge=2, le=32)]
-    exponent: Annotated[float, Field(ge=0, le=4)]
-    seed: Seed
+    def __init__(self, told: list[str]):
+        super().__init__("; ".join(told))
+        self.told = told
+
+
+class _Told(Faults):
+    """Faults by the field of a table, whose own place the request knows."""
+
+    def __init__(self) -> None:
+        super().__init__("the request")
+        self.told: list[str] = []
+
+    def add(self, place: str, words: str) -> None:
+        field = place.partition(".")[2]
+        self.told.append(f".{field}: {words}" if field else f": {words}")
+
+    def check(self) -> None:
+        if self.told:
+            raise _Refused(list(dict.fromkeys(self.told)))
+
+
+def _read(kind: str, given: dict[str, Any], supplied: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """A table that the registry has checked, with the fields that were given and no others."""
+    told, chooser = _Told(), "family" if kind == "problem" else "kind"
+    _check_plain(given, told)
+    name = given.get(chooser)
+    if name in names_of(kind) and name not in names_for(kind):
+        told.add(f"{kind}.{chooser}", f"{name!r} cannot be chosen here. Pick another.")
+        told.check()
+    if name in names_of(kind):
+        for field in set(given) & set(hidden_fields(kind, name)):
+            told.add(f"{kind}.{field}", "is set by the page. Leave it out.")
+    read = read_table(kind, {**supplied, **given}, told)
+    told.check()
+    for field, words in beyond(fields_of(kind, read), read):
+        if field in given:
+            told.add(f"{kind}.{field}", words)
+    told.check()
+    return {field: read[field] for field in given if field in read}
+
+
+def _check_plain(given: Any, told: _Told, depth: int = 0) -> None:
+    """Refuse long texts and deep lists."""
+    items = list(given.values()) if isinstance(given, dict) else given
+    for item in items:
+        if isinstance(item, str) and len(item) > _LONGEST:
+            told.add("", f"a text must have at most {_LONGEST} characters, got {len(item)}.")
+        if isinstance(item, list | dict):
+            if depth == _DEEPEST:
+                told.add("", "a field nests too deep. Write fewer levels.")
+                continue
+            _check_plain(item, told, depth + 1)
+    told.check()
+
+
+_OLD = {"tokens": "num_tokens", "classes": "num_classes"}  # as links from before have them
+
+
+def _read_family(given: dict[str, Any]) -> dict[str, Any]:
+    given = {_OLD.get(name, name): value for name, value in given.items()}
+    kind = given.pop("kind", "two")
+    table = _read("problem", {"family": kind} | given)
+    # What a function calls otherwise, a key for a seed, has no default there.
+    fields = fields_of("problem", table).items()
+    usual = {name: field.default for name, field in fields if field.argument}
+    return usual | table
+
+
+class Family(Part):
+    """A problem of a registered family."""
+
+    kind: Literal["family"] = "family"
+    table: Annotated[dict[str, Any], AfterValidator(_read_family)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_table(cls, given: Any) -> Any:
+        return {"table": given}
 
 
 class Paper(Part):
@@ -77,6 +166,23 @@ class Own(Part):
     name: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
 
 
+_WRITTEN = ("paper", "table", "own")
+
+
+def _which_problem(given: Any) -> str:
+    kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    return kind if kind in _WRITTEN else "family"
+
+
+Problem = Annotated[
+    Annotated[Paper, Tag("paper")]
+    | Annotated[Table, Tag("table")]
+    | Annotated[Own, Tag("own")]
+    | Annotated[Family, Tag("family")],
+    Discriminator(_which_problem),
+]
+
+
 class Change(Part):
     """Another learning rate from a step on."""
 
@@ -84,23 +190,98 @@ class Change(Part):
     rate: Rate
 
 
-class Run(Part):
-    """One dynamics with its learning rate."""
+def _read_dynamics(given: dict[str, Any]) -> dict[str, Any]:
+    """A table without what the page fills in: steps, or times."""
+    fields = _fields_of(given)
+    usual = {"times": [0.0, 1.0]} if "times" in fields else {"steps": 1}
+    return _read("dynamics", given, {name: usual[name] for name in usual if name in fields})
 
-    method: Method
-    rate: Rate
+
+def _fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a table may have, as far as what it chooses is known."""
+    names = {name: given[name] for name in ("kind", *PARTS) if isinstance(given.get(name), str)}
+    return fields_of("dynamics", names) if names.get("kind") in names_of("dynamics") else {}
+
+
+class Run(Part):
+    """One dynamics: its table, without what the page fills in; its noise; other rates on the way.
+
+    Flows have no learning rate: with them it is the time that a step stands for.
+    """
+
+    table: Annotated[dict[str, Any], AfterValidator(_read_dynamics)]
+    step_time: float | None = None
     changes: Annotated[list[Change], Field(max_length=4)] = []
-    batch: Literal[1, 4, 16, 64] = 4
     seed: Seed = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        table = {"kind": "gd"} | _from_before(given)
+        own = {name: table.pop(name) for name in ("changes", "seed") if name in table}
+        fields = _fields_of(table)
+        if "times" in fields and "learning_rate" not in fields:
+            own["step_time"] = _check_rate(table.pop("learning_rate", None))
+        if "seed" in fields:
+            table["seed"] = own.get("seed", 0)
+        return {**own, "table": table}
 
     @model_validator(mode="after")
     def _changes_make_sense(self) -> "Run":
-        if self.changes and self.method != "gd":
-            raise ValueError("only gradient descent (gd) can change its learning rate on the way")
+        field = _fields_of(self.table).get("learning_rate")
+        if self.changes and (field is None or list[float] not in field.forms or self.rate is None):
+            raise _Refused(
+                [f".changes: the learning rate of {self.kind} cannot change on the way."]
+            )
         steps = [change.step for change in self.changes]
         if steps != sorted(set(steps)):
-            raise ValueError(f"changes must come at increasing steps, got {steps}")
+            raise _Refused([f".changes: must come at increasing steps, got {steps}."])
         return self
+
+    @property
+    def kind(self) -> str:
+        return self.table["kind"]
+
+    @property
+    def rate(self) -> float | None:
+        """The learning rate, if it is one number."""
+        rate = self.table.get("learning_rate", self.step_time)
+        return rate if isinstance(rate, float) else None
+
+
+def _from_before(given: dict[str, Any]) -> dict[str, Any]:
+    """A run as links from before have it: a method, its rate, the size of its batches."""
+    if "method" not in given:
+        return given
+    old = {"method": "kind", "rate": "learning_rate", "batch": "batch_size"}
+    found = {old.get(name, name): value for name, value in given.items()}
+    if found["kind"] == "sgd":
+        return {"batch_size": 4} | found
+    return {name: value for name, value in found.items() if name != "batch_size"}
+
+
+def _check_rate(rate: Any) -> float:
+    if type(rate) not in (int, float) or not RATES[0] <= rate <= RATES[1]:
+        words = f"must be a number from {RATES[0]} to {RATES[1]:g}, got {rate!r}. Choose another."
+        raise _Refused([f".learning_rate: {words}"])
+    return float(rate)
+
+
+def _named(kind: str) -> Any:
+    """A name, or a table with a name and fields."""
+    as_table = lambda given: {"kind": given} if isinstance(given, str) else given
+    read = lambda given: _read(kind, given)
+    item = Annotated[dict[str, Any], BeforeValidator(as_table), AfterValidator(read)]
+    return Annotated[list[item], Field(max_length=MOST_EXTRA)]
+
+
+def _read_system(given: dict[str, Any]) -> dict[str, Any]:
+    return _read("system", {"kind": "memory"} | given)
+
+
+# --- the state ------------------------------------------------------------------------------------------
 
 
 class Start(Part):
@@ -124,11 +305,28 @@ class View(Part):
 class State(Part):
     """All that decides the numbers on the page."""
 
-    problem: Annotated[Two | Sphere | Paper | Table | Own, Field(discriminator="kind")]
+    problem: Problem
+    system: Annotated[dict[str, Any], AfterValidator(_read_system)] = {"kind": "memory"}
     runs: Annotated[list[Run], Field(min_length=1, max_length=MOST_RUNS)]
     steps: Annotated[int, Field(ge=1, le=MOST_STEPS)]
     start: Start = Start()
     view: View = View()
+    record: _named("observable") = []  # pyright: ignore[reportInvalidTypeForm]
+    events: _named("event") = []  # pyright: ignore[reportInvalidTypeForm]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether what moves is the matrix W with nothing around it."""
+        return self.system["kind"] == "memory" and not self.system.get("layer_norm")
+
+
+def used_in(state: State) -> list[Entry]:
+    """Everything that a state names."""
+    found = [*used_by("system", state.system)]
+    found += used_by("problem", state.problem.table) if isinstance(state.problem, Family) else []
+    for kind, items in (("observable", state.record), ("event", state.events)):
+        found += [entry for item in items for entry in used_by(kind, item)]
+    return found + [entry for run in state.runs for entry in used_by("dynamics", run.table)]
 
 
 class Request(Part):
@@ -150,13 +348,16 @@ def read_request(text: bytes) -> Request:
 def _in_words(error: ValidationError) -> str:
     faults = []
     for fault in error.errors(include_url=False)[:3]:
-        kinds = {"two", "sphere", "paper", "table", "own"}
-        names = [str(name) for name in fault["loc"] if name not in kinds]
-        where = ".".join(name for name in names if name != "state") or "the request"
+        names = [str(name) for name in fault["loc"] if name not in ("family", *_WRITTEN, "table")]
+        where = _cut(".".join(name for name in names if name != "state") or "the request", 80)
+        refused = fault.get("ctx", {}).get("error")
+        if isinstance(refused, _Refused):
+            faults += [f"{where}{_cut(' '.join(told.split()), 400)}" for told in refused.told[:3]]
+            continue
         said = fault["msg"].removeprefix("Value error, ")
         said = said[0].lower() + said[1:]
-        faults.append(f"{_cut(where, 80)}: {_cut(said, 200)}, got {_cut(repr(fault['input']), 40)}")
-    return "; ".join(faults) + "."
+        faults.append(f"{where}: {_cut(said, 200)}, got {_cut(repr(fault['input']), 40)}.")
+    return "; ".join(faults)
 
 
 def _cut(text: str, most: int) -> str:

@@ -9,10 +9,10 @@ from engram.explorer._state import Request, State
 
 def _sphere(tokens: int) -> dict[str, Any]:
     """Tokens in the plane, as the slider of their number offers them."""
-    sizes = {"tokens": tokens, "classes": 2, "dim": 2}
+    sizes = {"num_tokens": tokens, "num_classes": 2, "dim": 2}
     return {
         "problem": {"kind": "sphere", **sizes, "exponent": 1.0, "seed": 0},
-        "runs": [{"method": "gd", "rate": 1.0}],
+        "runs": [{"kind": "gd", "learning_rate": 1.0}],
         "steps": 200,
     }
 

@@ -5,19 +5,22 @@ eight, and the arrays one after another. The header lists them by name, shape an
 finite is null in the header, and itself in the arrays.
 """
 
+import contextlib
 import json
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from engram.explorer._desk import Ticket
-from engram.explorer._objects import make_problem, sizes_of
+from engram._checks import InputError
+from engram.explorer._desk import Stale, Ticket, TooLong
+from engram.explorer._objects import make_problem
 from engram.explorer._plane import plane_part
 from engram.explorer._programs import is_known, programs_of
 from engram.explorer._runs import runs_part
-from engram.explorer._state import Request
+from engram.explorer._state import Request, State, used_in
 from engram.problem import Problem
 
 VERSION = 1
@@ -25,7 +28,11 @@ VERSION = 1
 
 def compute(request: Request, own: Mapping[str, Problem], ticket: Ticket | None = None) -> bytes:
     """The parts that a request wants; the ticket ends the work when nobody waits for it any more."""
-    ticket = Ticket(math.inf) if ticket is None else ticket
+    with blaming_plugins(request.state):
+        return _compute(request, own, Ticket(math.inf) if ticket is None else ticket)
+
+
+def _compute(request: Request, own: Mapping[str, Problem], ticket: Ticket) -> bytes:
     header: dict[str, Any] = {"version": VERSION}
     arrays: dict[str, Any] = {}
     problem = make_problem(request.state.problem, own).value
@@ -40,12 +47,30 @@ def compute(request: Request, own: Mapping[str, Problem], ticket: Ticket | None 
     return pack(header, arrays)
 
 
-def must_compile(request: Request, own: Mapping[str, Problem]) -> bool:
+@contextlib.contextmanager
+def blaming_plugins(state: State) -> Iterator[None]:
+    """An error where names of the user's own are at work is told to them: it is most likely theirs."""
+    try:
+        yield
+    except (InputError, Stale, TooLong):
+        raise
+    except Exception as error:
+        own = dict.fromkeys(f"{each.kind} {each.name!r}" for each in used_in(state) if each.origin)
+        if not own:
+            raise
+        logging.getLogger("engram.explorer").exception("%s cannot be computed", ", ".join(own))
+        said = " ".join(str(error).split("\n")[0][:300].split())
+        raise InputError(
+            f"{', '.join(own)} cannot be computed ({type(error).__name__}: {said}). Call "
+            "`engram.simulate` with it to see where it fails."
+        ) from error
+
+
+def must_compile(request: Request) -> bool:
     """Whether a request needs programs that are not there yet."""
     if "runs" not in request.parts:
         return False
-    sizes = sizes_of(request.state.problem, own)
-    return sizes is None or not is_known(programs_of(request.state, sizes))
+    return not is_known(programs_of(request.state))
 
 
 def pack(header: dict[str, Any], arrays: Mapping[str, Any]) -> bytes:

@@ -136,18 +136,21 @@ def make_app(explorer: Explorer) -> Starlette:
     async def presets(request: Request) -> Response:
         return JSONResponse((await _load("_presets")).PRESETS)
 
+    async def catalogue(request: Request) -> Response:
+        return JSONResponse((await _load("_catalogue")).catalogue())
+
     async def compute(request: Request) -> Response:
         wanted = await _read(request)
         payloads = await _load("payloads")
-        is_cold = payloads.must_compile(wanted, explorer.own)
+        is_cold = payloads.must_compile(wanted)
         work = lambda ticket: payloads.compute(wanted, explorer.own, ticket)
         answer = explorer.desk.answer(wanted.client, work, is_cold=is_cold)
         return Response(await _while_there(request, answer), media_type="application/octet-stream")
 
     async def python(request: Request) -> Response:
         wanted = await _read(request)
-        objects = await _load("_objects")
-        work = lambda ticket: objects.python_lines(wanted.state, explorer.own)
+        lines = await _load("_lines")
+        work = lambda ticket: lines.python_lines(wanted.state, explorer.own)
         answer = explorer.desk.answer(f"{wanted.client}/python", work)
         return PlainTextResponse(await _while_there(request, answer))
 
@@ -157,6 +160,7 @@ def make_app(explorer: Explorer) -> Starlette:
             Route("/static/{name}", page, methods=["GET"]),
             Route("/api/status", status, methods=["GET"]),
             Route("/api/presets", presets, methods=["GET"]),
+            Route("/api/catalogue", catalogue, methods=["GET"]),
             Route("/api/compute", compute, methods=["POST"]),
             Route("/api/python", python, methods=["POST"]),
         ],

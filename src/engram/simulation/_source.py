@@ -53,7 +53,8 @@ def source_of(
         entry for kind in KINDS for item in _named(kind, tables) for entry in used_by(kind, item)
     )
     plugins = {"plugins": json.dumps(known)} if known else {}
-    return {"kind": "run", "format": FORMAT, "spec": json.dumps(tables)} | plugins
+    spec = json.dumps(tables, default=lambda array: np.asarray(array).tolist())
+    return {"kind": "run", "format": FORMAT, "spec": spec} | plugins
 
 
 def _items(record: Any) -> list[Any]:

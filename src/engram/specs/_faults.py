@@ -35,7 +35,9 @@ _MOVES = {
     "extra_forbidden": "Check its spelling, or strike it out.",
     "unexpected_keyword_argument": "Check its spelling, or strike it out.",
 }
-_FORMS = {"float", "int", "str", "bool", "none", "nullable"}  # what pydantic calls parts of a union
+_FORMS = {  # what pydantic calls parts of a union
+    "float", "int", "str", "bool", "none", "nullable", "constrained-float", "constrained-int",
+}  # fmt: skip
 
 
 class Faults:

@@ -68,7 +68,7 @@ def _open_parts(entry: Entry) -> list[str]:
 def _is_among(names: list[str], name: Any, place: str, faults: Faults) -> bool:
     if isinstance(name, str) and name in names:
         return True
-    options = ", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"
+    options = " or ".join(filter(None, (", ".join(map(repr, names[:-1])), repr(names[-1]))))
     faults.add(
         place,
         f"must be {options}, got {faults.brief(name)}. {faults.near(name, names, 'Pick one.')}",

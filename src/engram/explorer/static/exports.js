@@ -2,8 +2,8 @@
 
 import { CanvasPen, SvgPen } from './pens.js';
 import { RUNS, SHAPES, mark } from './looks.js';
-import { METHODS } from './state.js';
-import { drawError, drawLoss, drawMargins, drawPlane, drawPlaneCursor, drawSharpnessTrace } from './pictures.js';
+import { fieldsOf } from './state.js';
+import { drawError, drawExtra, drawLoss, drawMargins, drawPlane, drawPlaneCursor, drawSharpnessTrace, extraTitle } from './pictures.js';
 
 const SIDE = 560, TRACE = [440, 160], TITLE = 22, LEGEND = 20;
 
@@ -18,6 +18,7 @@ export function save(name, content, type) {
 function layOut(data, place) {
   const traces = [['Loss', drawLoss], ['Error (0-1 loss)', drawError], ['Sharpness, and 2/η dashed', drawSharpnessTrace]];
   const margins = (k) => [`Margins of run ${k + 1}`, (pen, w, h) => drawMargins(pen, w, h, data, k)];
+  for (const { kind } of data.state.record) traces.push([extraTitle(data, kind), (pen, w, h) => drawExtra(pen, w, h, data, kind)]);
   if (data.plane.has_plane) {
     place(0, 0, SIDE, SIDE, 'The plane of γ = Wᵀ(u₁ − u₂)', (pen, w, h) => { drawPlane(pen, w, h, data); drawPlaneCursor(pen, w, h, data, data.state.steps); });
     traces.splice(2, 0, margins(Math.min(data.state.show.focus, data.runs.length - 1)));
@@ -28,9 +29,14 @@ function layOut(data, place) {
   traces.forEach(([title, draw], k) => place(SIDE + 10, k * (TRACE[1] + TITLE), ...TRACE, title, (pen, w, h) => draw(pen, w, h, data)));
 }
 
-export const runName = (run) => `${METHODS[run.method]}, η = ${run.rate}${(run.changes ?? []).map((change) => `, then ${change.rate} from step ${change.step}`).join('')}`;
+// A run by its dynamics, its learning rate, and whatever is not as usual.
+export function runName({ kind, learning_rate: rate, changes = [], ...more }) {
+  const fields = fieldsOf('dynamics', { kind, ...more }), said = ([name, value]) => (name === 'seed' ? value : value !== fields[name]?.usual);
+  const others = Object.entries(more).filter(said).map(([name, value]) => `, ${name.replaceAll('_', ' ')} ${Array.isArray(value) ? '…' : value}`);
+  return `${kind}${rate === undefined ? '' : `, η = ${Array.isArray(rate) ? 'varying' : rate}`}${changes.map((change) => `, then ${change.rate} from step ${change.step}`).join('')}${others.join('')}`;
+}
 
-const sheet = (data) => [SIDE + TRACE[0] + 30, legendHeight(data) + 4 * (TRACE[1] + TITLE) + 10];
+const sheet = (data) => [SIDE + TRACE[0] + 30, legendHeight(data) + (4 + data.state.record.length) * (TRACE[1] + TITLE) + 10];
 const legendHeight = (data) => LEGEND * data.state.runs.length;
 
 function legend(pen, data) {

@@ -6,7 +6,7 @@ import { RUNS, SHAPES, number, tokenColour } from './looks.js';
 import { Panel } from './pens.js';
 import * as P from './pictures.js';
 import { Server, isAway } from './server.js';
-import { forServer, fromHash, fromPreset, toHash } from './state.js';
+import { forServer, fromHash, fromPreset, isPlain, setCatalogue, toHash } from './state.js';
 import { describe, readOut } from './words.js';
 
 const $ = (id) => document.getElementById(id);
@@ -24,7 +24,7 @@ const page = {
 };
 globalThis.engram = page; // for the curious, and for tests
 
-let controls, server, asked = 0, areControlsOld = false, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [];
+let controls, server, asked = 0, areControlsOld = false, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [], extras = [];
 
 // --- changes ---
 
@@ -80,10 +80,8 @@ function showControls() {
   const preset = page.presets.find((each) => each.id === page.state.preset);
   const bare = (state) => { const { show, ...rest } = state; return toHash({ ...rest, show: { ...show, cursor: null, focus: 0 } }); };
   const isChanged = preset && bare(fromPreset(preset)) !== bare(page.state);
-  const { problem } = page.state, { plane } = page.data ?? {};
-  const hasPlane = problem.kind === 'two' || problem.kind === 'table' || (problem.kind === 'sphere' && problem.dim === 2 && problem.classes === 2)
-    || (problem.kind === 'paper' && !problem.name.startsWith('fig6')) || (problem.kind === 'own' && plane?.has_plane);
-  controls.show({ hasPlane: Boolean(hasPlane), isChanged, preset });
+  // The server knows which problems have a plane; until it has answered, the last one stands.
+  controls.show({ hasPlane: isPlain(page.state) && (page.data?.plane.has_plane ?? true), isChanged, preset });
   $('cursor').max = shownSteps();
   if (document.activeElement !== $('cursor')) $('cursor').value = now();
   placeHandle();
@@ -99,7 +97,8 @@ function answer(state, parts, header, arrays) {
   if (!data.plane || !data.runs) return;
   page.data = data;
   refuse(null);
-  const isOther = !old || old.plane.has_plane !== data.plane.has_plane || (!data.plane.has_plane && old.runs.length !== data.runs.length);
+  const shape = ({ plane, runs, state: { record } }) => JSON.stringify([plane.has_plane, plane.has_plane || runs.length, runs.map((run) => run.needs_key), record.map(({ kind }) => kind)]);
+  const isOther = !old || shape(old) !== shape(data);
   if (isOther) arrange();
   dirty = true;
   isDescribed = false;
@@ -107,7 +106,7 @@ function answer(state, parts, header, arrays) {
 }
 
 function remeasure() {
-  for (const panel of [...Object.values(panels), ...fans]) panel.measure();
+  for (const panel of [...Object.values(panels), ...fans, ...extras]) panel.measure();
   redraw();
 }
 
@@ -119,7 +118,7 @@ function drawNow() {
   const { data } = page;
   if (!data) return;
   const shown = data.plane.has_plane ? ['plane', 'loss', 'error', 'margins', 'sharpness'] : ['loss', 'error', 'sharpness'];
-  for (const panel of [...shown.map((name) => panels[name]), ...(data.plane.has_plane ? [] : fans)]) if (dirty) panel.base(); else panel.cursor();
+  for (const panel of [...shown.map((name) => panels[name]), ...fans, ...extras]) if (dirty) panel.base(); else panel.cursor();
   if (dirty) {
     if (areControlsOld || Number($('cursor').max) !== shownSteps()) showControls(); else placeHandle();
     page.redraws += 1;
@@ -137,7 +136,7 @@ function tellSoon() {
   wordsTimer = setTimeout(() => {
     wordsTimer = null;
     wordsAt = performance.now();
-    if (!isDescribed) describe(page.data, fans, moveCursor);
+    if (!isDescribed) describe(page.data, fans, extras, moveCursor);
     isDescribed = true;
     readOut(page.data, now());
   }, Math.max(0, wordsAt + 100 - performance.now()));
@@ -146,13 +145,14 @@ function tellSoon() {
 function makePanels() {
   const cursor = now, focus = () => Math.min(page.data.state.show.focus, page.data.runs.length - 1);
   const read = (series, when = (run) => run.step) => page.data.runs.map((run, k) => {
+    if (!run[series] || run[series].shape.length > 1) return null;
     const times = when(run), at = P.recordAt({ step: times }, cursor());
     return { value: run[series][at], colour: RUNS[k], shape: SHAPES[k], when: times[at] };
-  });
-  const tokens = (k) => {
-    const run = page.data.runs[k], at = P.recordAt(run, cursor()), count = run.margins.shape[1];
-    if (count > 8) return [];
-    return Array.from({ length: count }, (_, token) => ({ value: run.margins[at * count + token], colour: tokenColour(token, count), shape: 'disc', when: run.step[at] }));
+  }).filter(Boolean);
+  const tokens = (k, series = 'margins') => {
+    const run = page.data.runs[k], at = P.recordAt(run, cursor()), values = run[series], count = values?.shape[1];
+    if (!count || count > 8) return [];
+    return Array.from({ length: count }, (_, token) => ({ value: values[at * count + token], colour: tokenColour(token, count), shape: 'disc', when: run.step[at] }));
   };
   const trace = (id, draw, yAxis, points) => new Panel($(id), (pen, w, h) => draw(pen, w, h, page.data),
     (pen, w, h) => P.drawTraceCursor(pen, w, h, page.data, cursor(), yAxis(page.data, h), points()));
@@ -163,13 +163,16 @@ function makePanels() {
     margins: trace('margins', (pen, w, h, data) => P.drawMargins(pen, w, h, data, focus()), (data, h) => P.marginAxis([data.runs[focus()]], h), () => tokens(focus())),
     sharpness: trace('sharpness', P.drawSharpnessTrace, P.sharpnessAxis, () => read('sharpness', (run) => run.sharpness_step)),
   };
-  page.makeFans = () => page.data.runs.map((_, k) => {
-    const canvas = make('canvas', { role: 'img', tabindex: 0, id: `fan-${k}`, 'aria-labelledby': `fan-title-${k}` });
+  const boxed = (id, draw, yAxis, points) => {
+    const canvas = make('canvas', { role: 'img', tabindex: 0, id, 'aria-labelledby': `${id}-title` });
     follow(canvas);
-    const box = make('div', { class: 'panel' }, make('h2', { id: `fan-title-${k}` }), canvas);
-    const panel = new Panel(canvas, (pen, w, h) => P.drawMargins(pen, w, h, page.data, k),
-      (pen, w, h) => P.drawTraceCursor(pen, w, h, page.data, cursor(), P.marginAxis([page.data.runs[k]], h), tokens(k)));
-    return Object.assign(panel, { element: box });
+    const panel = new Panel(canvas, (pen, w, h) => draw(pen, w, h, page.data), (pen, w, h) => P.drawTraceCursor(pen, w, h, page.data, cursor(), yAxis(h), points()));
+    return Object.assign(panel, { element: make('div', { class: 'panel' }, make('h2', { id: `${id}-title` }), canvas) });
+  };
+  page.makeFans = () => page.data.runs.map((_, k) => boxed(`fan-${k}`, (pen, w, h, data) => P.drawMargins(pen, w, h, data, k), (h) => P.marginAxis([page.data.runs[k]], h), () => tokens(k)));
+  page.makeExtras = () => page.data.state.record.map(({ kind: name }) => {
+    const points = () => [...read(`record.${name}`), ...tokens(focus(), `record.${name}`)];
+    return Object.assign(boxed(`record-${name}`, (pen, w, h, data) => P.drawExtra(pen, w, h, data, name), (h) => P.extraAxis(page.data, h, name), points), { name });
   });
 }
 
@@ -180,8 +183,10 @@ function arrange() {
   $('margins-box').hidden = !plane.has_plane;
   $('fans').hidden = plane.has_plane;
   fans = plane.has_plane ? [] : page.makeFans();
+  extras = page.makeExtras();
   $('fans').replaceChildren(...fans.map((fan) => fan.element));
-  for (const panel of [...Object.values(panels), ...fans]) panel.measure();
+  $('extras').replaceChildren(...extras.map((extra) => extra.element));
+  for (const panel of [...Object.values(panels), ...fans, ...extras]) panel.measure();
   showControls();
 }
 
@@ -387,7 +392,11 @@ async function begin() {
     waiting: (on) => { isWaiting = on; if (!server.isLost) showStatus(); },
   });
   for (;;) {
-    try { page.presets = await (await fetch('/api/presets')).json(); break; } catch (error) {
+    try {
+      setCatalogue(await (await fetch('/api/catalogue')).json());
+      page.presets = await (await fetch('/api/presets')).json();
+      break;
+    } catch (error) {
       if (!isAway(error)) throw error;
       await new Promise((resolve) => { setTimeout(resolve, 1000); });
     }

@@ -207,10 +207,17 @@ function noteZeros(pen, w, h, series) {
 const look = (k) => ({ stroke: RUNS[k], width: 1.7 });
 
 export const lossAxis = (data, h) => Object.assign(valueAxis(data.state.show.loss, data.runs.map((run) => run.loss), h), { isLog: data.state.show.loss === 'log' });
-export const errorAxis = (data, h) => axis('linear', 0, Math.max(0.05, ...data.runs.map((run) => spread(run.error, 0, 0)[1])) * 1.08, h - FRAME.bottom, FRAME.top);
+export const errorAxis = (data, h) => axis('linear', 0, Math.max(0.05, ...data.runs.map((run) => spread(run.error ?? [], 0, 0)[1])) * 1.08, h - FRAME.bottom, FRAME.top);
 export const sharpnessAxis = (data, h) => Object.assign(
-  valueAxis('log', [...data.runs.map((run) => run.sharpness), ...data.runs.map((run) => run.thresholds.map(([, v]) => v))], h), { isLog: true });
-export const marginAxis = (runs, h) => valueAxis('linear', runs.map((run) => run.margins), h, { floor: 0 });
+  valueAxis('log', [...data.runs.map((run) => run.sharpness ?? []), ...data.runs.map((run) => run.thresholds.map(([, v]) => v))], h), { isLog: true });
+export const marginAxis = (runs, h) => valueAxis('linear', runs.map((run) => run.margins ?? []), h, { floor: 0 });
+export const extraAxis = (data, h, name) => valueAxis('linear', data.runs.map((run) => run[`record.${name}`] ?? []), h);
+
+// What a system cannot tell is said where it would be drawn.
+function sayUnknown(pen, w, h, runs, name) {
+  const words = runs.map((run) => run.unknown[name]).find(Boolean);
+  if (words) pen.text(words.length > 64 ? `${words.slice(0, 63)}…` : words, (FRAME.left + w - FRAME.right) / 2, h / 2, { size: 11, align: 'center', base: 'middle', fill: '#555', halo: '#fff' });
+}
 
 export function drawLoss(pen, w, h, data) {
   const x = stepAxis(data, w), y = lossAxis(data, h);
@@ -230,14 +237,16 @@ export function drawLoss(pen, w, h, data) {
 export function drawError(pen, w, h, data) {
   const x = stepAxis(data, w), y = errorAxis(data, h);
   frame(pen, w, h, x, y, { xLabel: 'step' });
-  data.runs.forEach((run, k) => drawSeries(pen, run, x, y, run.error, look(k)));
+  data.runs.forEach((run, k) => run.error && drawSeries(pen, run, x, y, run.error, look(k)));
+  sayUnknown(pen, w, h, data.runs, 'error');
 }
 
 export function drawSharpnessTrace(pen, w, h, data) {
   const x = stepAxis(data, w), y = sharpnessAxis(data, h);
   frame(pen, w, h, x, y, { xLabel: 'step' });
-  data.runs.forEach((run, k) => drawSeries(pen, run, x, y, run.sharpness, look(k), 1, 0, run.sharpness_step));
-  noteZeros(pen, w, h, data.runs.map((run) => run.sharpness));
+  data.runs.forEach((run, k) => run.sharpness && drawSeries(pen, run, x, y, run.sharpness, look(k), 1, 0, run.sharpness_step));
+  noteZeros(pen, w, h, data.runs.map((run) => run.sharpness ?? []));
+  sayUnknown(pen, w, h, data.runs, 'sharpness');
   data.runs.forEach((run, k) => run.thresholds.forEach(([from, v], i) => {
     const line = [x(from), y(v), x(run.thresholds[i + 1]?.[0] ?? data.state.steps), y(v)];
     pen.line(line, { stroke: '#fff', width: 4, alpha: 0.85 });
@@ -252,13 +261,34 @@ export function drawSharpnessTrace(pen, w, h, data) {
 }
 
 export function drawMargins(pen, w, h, data, k) {
-  const run = data.runs[k], x = stepAxis(data, w), y = marginAxis([run], h), count = run.margins.shape[1];
-  frame(pen, w, h, x, y, { xLabel: 'step' });
+  const run = data.runs[k], y = marginAxis([run], h);
+  frame(pen, w, h, stepAxis(data, w), y, { xLabel: 'step' });
   pen.line([FRAME.left, y(0), w - FRAME.right, y(0)], { stroke: '#777', width: 1.6 });
+  if (run.margins) drawFan(pen, w, data, run, y, run.margins);
+  sayUnknown(pen, w, h, [run], 'margins');
+}
+
+// A number per run, or one per token of the run in focus.
+export function drawExtra(pen, w, h, data, name) {
+  const x = stepAxis(data, w), y = extraAxis(data, h, name), values = data.runs.map((run) => run[`record.${name}`]);
+  frame(pen, w, h, x, y, { xLabel: 'step' });
+  const focus = Math.min(data.state.show.focus, data.runs.length - 1);
+  data.runs.forEach((run, k) => values[k]?.shape.length === 1 && drawSeries(pen, run, x, y, values[k], look(k)));
+  if (values[focus]?.shape.length === 2) drawFan(pen, w, data, data.runs[focus], y, values[focus]);
+  sayUnknown(pen, w, h, data.runs, name);
+}
+
+export function extraTitle(data, name) {
+  const isFan = data.runs.some((run) => run[`record.${name}`]?.shape.length === 2), symbol = data.runs.map((run) => run.symbols[name]).find(Boolean);
+  return `${name.replaceAll('_', ' ')}${symbol ? `, ${symbol}` : ''}${isFan ? ` of run ${Math.min(data.state.show.focus, data.runs.length - 1) + 1}` : ''}`;
+}
+
+function drawFan(pen, w, data, run, y, values) {
+  const x = stepAxis(data, w), count = values.shape[1];
   const last = run.step.length - 1, labels = [];
   for (let token = count - 1; token >= 0; token--) {
-    drawSeries(pen, run, x, y, run.margins, { stroke: tokenColour(token, count), width: count > 8 ? 1.1 : 1.7 }, count, token);
-    const py = y(run.margins[last * count + token]);
+    drawSeries(pen, run, x, y, values, { stroke: tokenColour(token, count), width: count > 8 ? 1.1 : 1.7 }, count, token);
+    const py = y(values[last * count + token]);
     if (count <= 8 && Number.isFinite(py)) labels.push([token, py]);
   }
   for (const [token, py] of spaced(labels, 11)) {

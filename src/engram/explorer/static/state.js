@@ -1,70 +1,90 @@
 // The whole state of the page, and its form in the address.
 
-export const METHODS = {
-  gd: 'descent', flow: 'gradient flow', sgd: 'SGD', momentum: 'momentum 0.9', nesterov: 'Nesterov 0.9',
-  adam: 'Adam', rmsprop: 'RMSprop', normalised: 'normalised', sign: 'sign',
-};
 export const DRAWS = {
   'fig4-39': 'Figures 4 and 5, seed 39 (N = 3, separable)', 'fig4-81': 'Figure 4, seed 81 (N = 3)', 'fig4-7': 'Figure 4, seed 7 (N = 30)',
   'fig4-9': 'Figures 4 and 5, seed 9 (N = 30)', 'fig4-sgd': 'Figure 4, SGD (N = 10)',
   'fig6-3': 'Figure 6, d = 3 (N = 5)', 'fig6-5': 'Figure 6, d = 5', 'fig6-10': 'Figure 6, d = 10',
 };
-const PROBLEMS = {
-  two: { correlation: 0.95, p1: 0.75 },
-  sphere: { tokens: 10, classes: 2, dim: 2, exponent: 1, seed: 0 },
-  paper: { name: 'fig4-81' },
-  table: { tokens: [] },
-  own: { name: '' },
-};
-export const LIMITS = { runs: 4, changes: 4, steps: 20000 };
+const WRITTEN = { paper: { name: 'fig4-81' }, table: { tokens: [] }, own: { name: '' } }; // problems that are of no family
+export const LIMITS = { runs: 4, changes: 4, extra: 4, steps: 20000, rates: [1e-6, 1e6] };
+
+// What the server can make: { kind: { name: { help, is_own, parts, fields } } }.
+export let catalogue = null;
+export function setCatalogue(told) { catalogue = told; }
+
+const about = (kind, name) => (Object.hasOwn(catalogue[kind], name) ? catalogue[kind][name] : null);
+const isWritten = (kind, name) => kind === 'problem' && Object.hasOwn(WRITTEN, name);
+
+// The parts that a table chooses, and all the fields that it may then have.
+export const partsOf = (kind, table) => about(kind, table.kind)?.parts ?? [];
+export function fieldsOf(kind, table) {
+  const fields = { ...about(kind, table.kind)?.fields };
+  if (table.sampling) delete fields.batch_size; // it is the sampling's, if that has one
+  return Object.assign(fields, ...partsOf(kind, table).map((part) => (table[part] ? about(part, table[part])?.fields : null)));
+}
+
+// A table with the usual values of what must be given, or with those of another that has them.
+export function tableOf(kind, name, from = {}) {
+  if (isWritten(kind, name)) return { kind: name, ...structuredClone(WRITTEN[name]) };
+  const table = { kind: name };
+  if (partsOf(kind, table).includes('optimizer')) table.optimizer = Object.keys(catalogue.optimizer)[0];
+  return complete(kind, table, from);
+}
+
+export function complete(kind, table, from = {}) {
+  for (const [field, { is_required: isRequired, usual }] of Object.entries(fieldsOf(kind, table))) {
+    if (isRequired && !(field in table)) table[field] = from[field] ?? usual;
+  }
+  return table;
+}
 
 export const blank = () => ({
   preset: null,
-  problem: { kind: 'two', ...PROBLEMS.two },
-  runs: [{ method: 'gd', rate: 1 }],
+  problem: tableOf('problem', 'two'),
+  system: { kind: 'memory' },
+  runs: [{ kind: 'gd', learning_rate: 1 }],
   steps: 100,
   start: { a: 0, b: 0, scale: 0, seed: 0 },
   view: { x: 0, y: 0, half: 10, overlay: 'none' },
+  record: [],
+  events: [],
   show: { loss: 'log', axis: 'linear', focus: 0, cursor: null }, // no cursor: the last step
 });
+
+export const isPlain = ({ system }) => system.kind === 'memory' && !system.layer_norm;
 
 export const copy = (state) => structuredClone(state);
 
 // A preset may leave out what is usual.
 export function fromPreset(preset) {
-  const usual = blank(), given = preset.state;
-  return {
-    preset: preset.id,
-    problem: copy(given.problem),
-    runs: copy(given.runs),
-    steps: given.steps,
-    start: { ...usual.start, ...given.start },
-    view: { ...usual.view, ...given.view },
-    show: { ...usual.show, ...given.show },
-  };
+  const usual = blank(), given = copy(preset.state), parts = ['start', 'view', 'show'];
+  return { ...usual, ...given, preset: preset.id, ...Object.fromEntries(parts.map((part) => [part, { ...usual[part], ...given[part] }])) };
 }
 
-export const problemOf = (kind) => ({ kind, ...structuredClone(PROBLEMS[kind]) });
-
 // What the server computes from; the rest is the page's own business.
-export function forServer(state) {
-  return { problem: state.problem, runs: state.runs, steps: state.steps, start: state.start, view: state.view };
+export function forServer({ problem, system, runs, steps, start, view, record, events }) {
+  return { problem, system, runs, steps, start, view, record, events };
+}
+
+// A table in the address: its name, then its fields; as JSON where they are not plain words and numbers.
+function pack({ kind, changes = [], ...fields }) {
+  const isShort = Object.values(fields).every((value) => ['number', 'boolean'].includes(typeof value) || /^(?!(true|false)$)[A-Za-z_][\w.-]*$/.test(value));
+  if (!isShort) return JSON.stringify({ kind, ...fields, ...(changes.length ? { changes } : {}) });
+  return [kind, ...Object.entries(fields).map(([name, value]) => `${name}=${value}`), ...changes.map(({ step, rate }) => `${step}:${rate}`)].join();
 }
 
 export function toHash(state) {
-  const out = [], put = (name, value) => out.push(`${name}=${encodeURIComponent(value).replaceAll('%2C', ',').replaceAll('%3A', ':')}`);
+  const plain = { '%2C': ',', '%3A': ':', '%3D': '=' }, out = [];
+  const put = (name, value) => out.push(`${name}=${encodeURIComponent(value).replace(/%2C|%3A|%3D/g, (code) => plain[code])}`);
   if (state.preset) put('preset', state.preset);
-  put('problem', state.problem.kind);
-  for (const [name, value] of Object.entries(state.problem)) {
-    if (name === 'kind') continue;
-    if (state.problem.kind === 'table') for (const token of value) put('token', [token.x, token.y, token.target, token.prob].join());
-    else put(name === 'seed' ? 'draw' : name, value);
-  }
-  for (const run of state.runs) {
-    const more = [`b${run.batch ?? 4}`, `s${run.seed ?? 0}`];
-    const changes = (run.changes ?? []).map((change) => `${change.step}:${change.rate}`);
-    put('run', [run.method, run.rate, ...(run.method === 'sgd' ? more : []), ...changes].join());
-  }
+  if (state.problem.kind === 'table') {
+    put('problem', 'table');
+    for (const token of state.problem.tokens) put('token', [token.x, token.y, token.target, token.prob].join());
+  } else put('problem', pack(state.problem));
+  if (pack(state.system) !== 'memory') put('system', pack(state.system));
+  for (const run of state.runs) put('run', pack(run));
+  for (const item of state.record) put('record', pack(item));
+  for (const item of state.events) put('event', pack(item));
   put('steps', state.steps);
   put('start', [state.start.a, state.start.b].join());
   if (state.start.scale) put('random', [state.start.scale, state.start.seed].join());
@@ -105,27 +125,16 @@ export function fromHash(hash, presets) {
     if (parts.length !== count) { faults.push(`${name}: needs ${count} numbers, got ${JSON.stringify(one(name))}`); return usual; }
     return parts.map((part, k) => num(name, part, usual[k]));
   };
-  const kind = one('problem');
-  if (kind !== undefined) {
-    if (!Object.hasOwn(PROBLEMS, kind)) faults.push(`problem: ${JSON.stringify(kind)} is not known`);
-    else if (kind === 'table') {
-      const tokens = (values.get('token') ?? []).map((text) => {
-        const [x, y, target, prob] = text.split(',').map((part) => num('token', part, 0));
-        return { x, y: y ?? 0, target: target ?? 0, prob: prob ?? 0 };
-      });
-      state.problem = { kind, tokens };
-    } else {
-      const usual = state.problem.kind === kind ? state.problem : problemOf(kind);
-      state.problem = { kind };
-      for (const [name, value] of Object.entries(usual)) {
-        if (name === 'kind') continue;
-        const text = one(name === 'seed' ? 'draw' : name);
-        state.problem[name] = text === undefined ? value : typeof value === 'number' ? num(name, text, value) : text;
-      }
-    }
-  }
-  if (values.get('run')?.length > LIMITS.runs) faults.push(`run: at most ${LIMITS.runs} are drawn, the others are left out`);
-  if (values.has('run')) state.runs = values.get('run').slice(0, LIMITS.runs).map((text) => readRun(text, num, faults));
+  if (values.has('problem')) state.problem = readProblem(values, state.problem, num, faults);
+  if (values.has('system')) state.system = unpack(one('system'), 'system', 'system', faults) ?? state.system;
+  const many = (name, kind, most) => {
+    const texts = values.get(name);
+    if (texts.length > most) faults.push(`${name}: at most ${most} are drawn, the others are left out`);
+    return texts.slice(0, most).map((text) => unpack(text, kind, name, faults));
+  };
+  if (values.has('run')) state.runs = many('run', 'dynamics', LIMITS.runs).map((run) => run ?? tableOf('dynamics', 'gd'));
+  if (values.has('record')) state.record = many('record', 'observable', LIMITS.extra).filter(Boolean);
+  if (values.has('event')) state.events = many('event', 'event', LIMITS.extra).filter(Boolean);
   if (values.has('steps')) state.steps = num('steps', one('steps'), state.steps);
   [state.start.a, state.start.b] = nums('start', 2, [state.start.a, state.start.b]);
   [state.start.scale, state.start.seed] = nums('random', 2, [state.start.scale, state.start.seed]);
@@ -141,18 +150,68 @@ export function fromHash(hash, presets) {
   return { state, faults };
 }
 
-function readRun(text, num, faults) {
-  const [method, rate, ...more] = text.split(',');
-  const isKnown = Object.hasOwn(METHODS, method);
-  if (!isKnown) faults.push(`run: ${JSON.stringify(method)} is not known`);
-  const run = { method: isKnown ? method : 'gd', rate: num('run', rate, 1) };
-  for (const part of more) {
-    if (/^b\d+$/.test(part)) run.batch = Number(part.slice(1));
-    else if (/^s\d+$/.test(part)) run.seed = Number(part.slice(1));
-    else if (part.includes(':')) {
-      const [step, then] = part.split(':');
-      run.changes = [...(run.changes ?? []), { step: num('run', step, 1), rate: num('run', then, 1) }];
-    } else faults.push(`run: ${JSON.stringify(part)} cannot be read`);
+// Links from before have the fields of a problem beside it, and other names for some of them.
+function readProblem(values, before, num, faults) {
+  const text = values.get('problem')[0], old = { num_tokens: 'tokens', num_classes: 'classes', seed: 'draw' };
+  if (text === 'table') {
+    const tokens = (values.get('token') ?? []).map((token) => {
+      const [x, y, target, prob] = token.split(',').map((part) => num('token', part, 0));
+      return { x, y: y ?? 0, target: target ?? 0, prob: prob ?? 0 };
+    });
+    return { kind: 'table', tokens };
   }
-  return run;
+  const table = unpack(text, 'problem', 'problem', faults);
+  if (!table || /[,{]/.test(text)) return table ?? before;
+  if (before.kind === table.kind) Object.assign(table, before);
+  for (const name of Object.keys(isWritten('problem', text) ? WRITTEN[text] : fieldsOf('problem', table))) {
+    const given = (values.get(name) ?? values.get(old[name]))?.[0];
+    if (given !== undefined) table[name] = isWritten('problem', text) ? given : readValue('problem', table, name, plainValue(given), name, faults);
+  }
+  return table;
+}
+
+const plainValue = (text) => (text !== '' && Number.isFinite(Number(text)) ? Number(text) : text === 'true' ? true : text === 'false' ? false : text);
+
+// A value that a control can show; the server knows the rest.
+function readValue(kind, table, name, value, where, faults) {
+  const field = fieldsOf(kind, table)[name];
+  if (!['number', 'whole'].includes(field?.form) || typeof value === 'number' || (field.takes_list && typeof value === 'object')) return value;
+  faults.push(`${where}: ${JSON.stringify(value)} is not a number`);
+  return field.usual;
+}
+
+const isChanges = (value) => Array.isArray(value) && value.every((change) => Number.isFinite(change?.step) && Number.isFinite(change.rate));
+
+function unpack(text, kind, where, faults) {
+  let given = null;
+  try { given = text.startsWith('{') ? JSON.parse(text) : split(text, where, faults); } catch { /* told below */ }
+  if (typeof given?.kind !== 'string' || !(about(kind, given.kind) || isWritten(kind, given.kind))) {
+    faults.push(`${where}: ${JSON.stringify(given?.kind ?? text)} is not known`);
+    return null;
+  }
+  const table = { kind: given.kind }, own = kind === 'dynamics' ? ['seed', 'changes'] : [];
+  for (const part of partsOf(kind, table)) if (typeof given[part] === 'string') table[part] = given[part];
+  const known = isWritten(kind, table.kind) ? Object.keys(WRITTEN[table.kind]) : Object.keys(fieldsOf(kind, table));
+  for (const [name, value] of Object.entries(given)) {
+    if (name === 'kind' || name in table) continue;
+    if (name === 'changes' && !isChanges(value)) faults.push(`${where}: its changes cannot be read`);
+    else if (known.includes(name) || own.includes(name)) table[name] = readValue(kind, table, name, value, where, faults);
+    else faults.push(`${where}: ${table.kind} has no ${JSON.stringify(name)}`);
+  }
+  return isWritten(kind, table.kind) ? { ...tableOf(kind, table.kind), ...table } : complete(kind, table);
+}
+
+// Links from before have the learning rate second, then b4 for batches of four and s5 for a seed.
+function split(text, where, faults) {
+  const [kind, ...more] = text.split(','), table = { kind };
+  for (const [k, part] of more.entries()) {
+    const [name, ...rest] = part.split('='), value = rest.join('=');
+    if (rest.length) table[name] = plainValue(value);
+    else if (/^b\d+$/.test(part)) table.batch_size = Number(part.slice(1));
+    else if (/^s\d+$/.test(part)) table.seed = Number(part.slice(1));
+    else if (/^\d+:/.test(part)) table.changes = [...(table.changes ?? []), { step: Number(part.split(':')[0]), rate: plainValue(part.split(':')[1]) }];
+    else if (k === 0) table.learning_rate = plainValue(part);
+    else faults.push(`${where}: ${JSON.stringify(part)} cannot be read`);
+  }
+  return table;
 }

@@ -3,13 +3,13 @@
 import { make, setText } from './controls.js';
 import { runName } from './exports.js';
 import { RUNS, number } from './looks.js';
-import { recordAt } from './pictures.js';
+import { extraTitle, recordAt } from './pictures.js';
 
 const $ = (id) => document.getElementById(id);
 const list = (tokens, names) => `token${tokens.length === 1 ? '' : 's'} ${tokens.map((token) => names[token]).join(', ')}`;
 
-// What is drawn, and what happened in it. `fans` are the pictures of margins, `go(step)` moves the cursor.
-export function describe(data, fans, go) {
+// What is drawn, and what happened in it. `fans` are the pictures of margins, `extras` those asked for, `go(step)` moves the cursor.
+export function describe(data, fans, extras, go) {
   const { plane, runs, state } = data, [N, M, d] = plane.sizes;
   const shares = Array.from(plane.probs.slice(0, 5), (p) => number(p, 3)).join(', ');
   $('about-problem').textContent = `N = ${N} tokens, M = ${M} classes, d = ${d}${plane.output_dim === d ? '' : `, k = ${plane.output_dim}`}; frequencies ${shares}${N > 5 ? ', …' : ''}.`;
@@ -25,7 +25,8 @@ export function describe(data, fans, go) {
   }
   $('margins-title').textContent = `Margins of run ${Math.min(state.show.focus, runs.length - 1) + 1}: above 0 a token is recalled`;
   fans.forEach((fan, k) => { fan.element.querySelector('h2').textContent = `Margins: ${runName(state.runs[k])}`; });
-  const ends = runs.map((run, k) => `run ${k + 1} (${runName(state.runs[k])}) ends with loss ${number(run.loss.at(-1))} and error ${number(run.error.at(-1), 3)}`);
+  for (const extra of extras) setText(extra.element.querySelector('h2'), extraTitle(data, extra.name));
+  const ends = runs.map((run, k) => `run ${k + 1} (${runName(state.runs[k])}) ends with loss ${number(run.loss.at(-1))}${run.error ? ` and error ${number(run.error.at(-1), 3)}` : ''}`);
   setText($('summary'), `${ends.join('; ')}.`);
   const broken = runs.flatMap((run, k) => (run.status === 'completed' ? [] : [`Run ${k + 1} ended at step ${number(run.ended_at)}: ${run.status_text}.`]));
   $('ended').hidden = !broken.length;
@@ -41,7 +42,9 @@ function showEvents({ runs, state }, go) {
     if (run.status !== 'completed') notes.push(make('li', {}, `Ended at step ${number(run.ended_at)}: ${run.status_text}.`));
     if (run.num_spikes > 8) notes.push(make('li', {}, `${run.num_spikes} spikes in all; the first eight are listed.`));
     const rows = run.events.map((event) => make('li', {}, make('button', { type: 'button', onclick: () => go(event.step) }, `step ${number(event.step)}`), ` ${event.text}`));
-    if (!rows.length) rows.push(make('li', {}, run.first_perfect === null ? 'No spike, nothing forgotten; not all tokens recalled yet.' : 'No spike, nothing forgotten.'));
+    for (const words of run.found) rows.push(make('li', {}, words));
+    for (const [name, words] of Object.entries(run.unknown)) if (!['weights', 'token_losses'].includes(name)) notes.push(make('li', {}, words));
+    if (!rows.length && !run.unknown.error) rows.push(make('li', {}, run.first_perfect === null ? 'No spike, nothing forgotten; not all tokens recalled yet.' : 'No spike, nothing forgotten.'));
     return make('div', {}, make('h3', {}, swatch, `Run ${k + 1}: ${runName(state.runs[k])}`), make('ul', { tabindex: 0, 'aria-label': `Events of run ${k + 1}` }, ...notes, ...rows));
   }));
 }
@@ -54,13 +57,13 @@ export function readOut({ plane, runs, state }, step) {
   const happened = runs.flatMap((run, k) => run.events.filter((event) => Math.round(event.step) === step).map((event) => `run ${k + 1}: ${event.text}`));
   $('here').hidden = !happened.length;
   setText($('here'), happened.join('; '));
-  const count = runs[0].margins.shape[1], shown = Math.min(count, 10);
-  const head = ['run', 'loss', 'error', 'sharpness', ...Array.from({ length: shown }, (_, token) => `margin ${plane.names[token]}`), ...(count > shown ? ['smallest margin'] : [])];
+  const count = Math.max(...runs.map((run) => run.margins?.shape[1] ?? 0)), shown = Math.min(count, 10), extra = state.record.map(({ kind }) => kind).filter((name) => runs.some((run) => run[`record.${name}`]?.shape.length === 1));
+  const head = ['run', 'loss', 'error', 'sharpness', ...extra, ...Array.from({ length: shown }, (_, token) => `margin ${plane.names[token]}`), ...(count > shown ? ['smallest margin'] : [])];
   const rows = runs.map((run, k) => {
-    const at = recordAt(run, step), margins = Array.from(run.margins.subarray(at * count, (at + 1) * count));
-    const sharp = run.sharpness[recordAt({ step: run.sharpness_step }, step)];
-    const values = [run.loss[at], run.error[at], sharp, ...margins.slice(0, shown), ...(count > shown ? [Math.min(...margins)] : [])];
-    return [runName(state.runs[k]), ...values.map((value) => number(value, 5))];
+    const at = recordAt(run, step), margins = Array.from({ length: count }, (_, token) => run.margins?.[at * count + token]);
+    const sharp = run.sharpness?.[recordAt({ step: run.sharpness_step }, step)];
+    const values = [run.loss[at], run.error?.[at], sharp, ...extra.map((name) => run[`record.${name}`]?.[at]), ...margins.slice(0, shown), ...(count > shown ? [Math.min(...margins)] : [])];
+    return [runName(state.runs[k]), ...values.map((value) => (value === undefined ? '–' : number(value, 5)))];
   });
   $('readout').replaceChildren(
     make('thead', {}, make('tr', {}, ...head.map((words) => make('th', { scope: 'col' }, words)))),

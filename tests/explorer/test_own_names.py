@@ -1,0 +1,174 @@
+"""Names of a user's own, from one file: asked for, drawn, written as Python, and refused in words."""
+
+import json
+import logging
+import subprocess
+import sys
+
+import httpx
+import numpy as np
+import pytest
+
+import engram
+from engram._checks import InputError
+from engram.explorer import Explorer, payloads
+from engram.explorer._catalogue import catalogue
+from engram.explorer._lines import python_lines
+from engram.explorer._state import read_request
+from engram.registry import make, register, unregister
+
+pytestmark = pytest.mark.usefixtures("own_names")
+
+RING = {"kind": "ring", "num_tokens": 6, "turn": 0.3}
+LION = {"kind": "lion", "learning_rate": 0.1, "beta": 0.8, "sampling": "alternating", "period": 3}
+FACTORED = {"kind": "factored", "rank": 2, "scale": 0.4}
+
+
+def request(**state):
+    state = {"problem": RING, "runs": [LION], "steps": 20} | state
+    body = {"client": "test", "parts": ["plane", "runs"], "state": state}
+    return read_request(json.dumps(body).encode())
+
+
+def ask(**state):
+    return payloads.unpack(payloads.compute(request(**state), {}))
+
+
+STATES = [
+    {},
+    {"runs": [{"kind": "polyak", "most": 5.0}], "record": ["entropy", "product_norm"]},
+    {"system": FACTORED, "record": ["entropy"], "events": [{"kind": "worst", "above": 0.1}]},
+    {"system": FACTORED, "runs": [{"kind": "flow", "learning_rate": 1.0}], "events": ["worst"]},
+    {"runs": [{"kind": "descent", "optimizer": "lion", "learning_rate": 0.2}], "steps": 1500},
+]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_numbers_are_the_librarys_and_the_lines_give_them_again(state, own_names):
+    header, arrays = ask(**state)
+    lines = python_lines(request(**state).state, {})
+    assert f"engram.registry.load_plugin({str(own_names)!r})" in lines
+    scope = {}
+    exec(lines, scope)
+    (run,) = scope["runs"]
+    for name in ("loss", "error", "margins", "time"):
+        assert np.array_equal(arrays[f"runs.0.{name}"], run[name].values, equal_nan=True), name
+    for name in state.get("record", []):
+        assert np.array_equal(arrays[f"runs.0.record.{name}"], run[name].values), name
+    told = header["runs"][0]["found"]
+    if state.get("events"):
+        assert told == [
+            f"worst: worst_loss = {float(run.worst_loss):.5g}",
+            f"worst: worst_step = {int(run.worst_step)}",
+        ]
+    assert header["runs"][0]["num_spikes"] == int(run.num_spikes)
+
+
+def test_another_system_has_no_plane_and_its_own_sharpness():
+    header, arrays = ask(system=FACTORED)
+    assert not header["plane"]["has_plane"]
+    assert "runs.0.path" not in arrays
+    run = engram.simulate(
+        make("problem", {"family": "ring", "num_tokens": 6, "turn": 0.3}),
+        LION | {"steps": 20},
+        system=FACTORED,
+        record=("sharpness",),
+    )
+    assert np.array_equal(arrays["runs.0.sharpness"], run.sharpness.values)
+    header, arrays = ask(problem={"kind": "ring"})
+    assert header["plane"]["has_plane"]
+
+
+def test_what_a_system_does_not_know_is_said():
+    runs = [{"kind": "gd", "learning_rate": 0.3}]
+    header, arrays = ask(system={"kind": "loss_only"}, runs=runs, record=["entropy", "grad_norm"])
+    told = header["runs"][0]
+    assert told["unknown"]["error"] == "`error` is not known of a LossOnly."
+    assert {"error", "margins", "weights", "entropy"} <= told["unknown"].keys()
+    assert {"runs.0.loss", "runs.0.sharpness", "runs.0.record.grad_norm"} <= arrays.keys()
+    assert "runs.0.margins" not in arrays
+    assert told["events"] == []
+
+
+def test_thresholds_are_the_optimizers_own():
+    header, _ = ask(
+        runs=[LION, {"kind": "momentum", "learning_rate": 0.5, "momentum": 0.5, "weight_decay": 1}]
+    )
+    assert header["runs"][0]["thresholds"] == []
+    assert header["runs"][1]["thresholds"] == [[0, 2 * 1.5 / 0.5 - 1]]
+
+
+BAD = [
+    ({"runs": [LION | {"beta": 2}]}, "runs.0.beta: must be less than or equal to 1, got 2"),
+    ({"runs": [LION | {"period": 101}]}, "runs.0.period: must be less than or equal to 100"),
+    ({"runs": [LION | {"b1": 0.5}]}, "runs.0: kind 'lion' does not take b1."),
+    ({"runs": [LION | {"changes": [{"step": 3, "rate": 1}]}]}, "of lion cannot change on the way"),
+    ({"system": FACTORED | {"rank": 10**9}}, "system.rank: must be at most 20000 here"),
+    ({"system": FACTORED | {"rank": 20000}}, "a state of at most 65536 numbers here, got 80000"),
+    ({"system": FACTORED, "start": {"scale": 1.0}}, "starts from its own `start..`"),
+    ({"problem": RING | {"num_tokens": 51}}, "problem.num_tokens: must be at most 50 here"),
+    ({"events": ["worse"]}, "Did you mean 'worst'"),
+]
+
+
+@pytest.mark.parametrize(("state", "said"), BAD, ids=[said for _, said in BAD])
+def test_bounds_hold_for_them_too(state, said):
+    with pytest.raises(InputError, match=said):
+        ask(**state)
+
+
+def test_errors_in_a_users_code_are_told_to_the_user(caplog):
+    @register("observable", "broken")
+    def broken(moment):
+        raise RuntimeError("no such thing\nand more")
+
+    said = (
+        r"'broken', .* cannot be computed \(RuntimeError: no such thing\). Call `engram.simulate`"
+    )
+    try:
+        with caplog.at_level(logging.CRITICAL), pytest.raises(InputError, match=said):
+            ask(record=["broken"])
+    finally:
+        unregister("observable", "broken")
+
+
+def test_the_catalogue_has_them_with_their_fields():
+    told = catalogue()
+    assert told["dynamics"]["lion"]["is_own"]
+    beta = told["dynamics"]["lion"]["fields"]["beta"]
+    assert beta["form"] == "number"
+    assert (beta["low"], beta["high"], beta["usual"]) == (0, 1, 0.9)
+    assert told["dynamics"]["lion"]["parts"] == ["sampling"]
+    assert "steps" not in told["dynamics"]["polyak"]["fields"]
+    assert told["system"]["memory"]["fields"]["layer_norm"]["form"] == "truth"
+    assert told["problem"]["ring"]["fields"]["num_tokens"]["high"] == 50
+    assert told["sampling"]["alternating"]["fields"]["period"]["form"] == "whole"
+    assert {"entropy", "product_norm"} <= told["observable"].keys()
+    assert told["event"].keys() == {"worst"}
+
+
+def test_the_server_has_whatever_is_registered_in_the_session():
+    made = Explorer(warm=False).start()
+    try:
+        with httpx.Client(base_url=made.url, timeout=60, trust_env=False) as client:
+            assert "lion" in client.get("/api/catalogue").json()["dynamics"]
+    finally:
+        made.stop()
+
+
+def test_the_command_loads_plugins(own_names):
+    command = [sys.executable, "-m", "engram", "explore", "--no-browser"]
+    missing = subprocess.run(
+        [*command, "--plugin", "nowhere.py"], capture_output=True, text=True, timeout=120
+    )
+    assert missing.returncode == 2
+    assert "--plugin nowhere.py is not a file" in missing.stderr
+    with subprocess.Popen(
+        [*command, "--plugin", str(own_names)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            url = process.stdout.readline().split()[-1]
+            answer = httpx.get(f"{url}api/catalogue", trust_env=False, timeout=60)
+            assert "lion" in answer.json()["dynamics"]
+        finally:
+            process.kill()
