@@ -26,7 +26,7 @@ from engram.registry import find
 from engram.simulation import simulate_arrays
 
 _CURVATURE_WORK = 3e7  # cubes of the Hessian's size, in all, that are worth a request's time
-_FEW = 33  # records of the sharpness where it takes Lanczos
+_FEW = 33  # records of the sharpness where it takes Lanczos, and of thresholds that change all the time
 _LISTED = 8  # numbers of an array that are written out
 _WORDS = {  # where the page has other ways out than the library
     "step limit": "the flow is too stiff for the explicit solver; choose a smaller rate or fewer steps"
@@ -176,6 +176,8 @@ def _thresholds(run: Run, dynamics: Any, steps: int, what: Any, start: Any) -> l
     if dynamics.preconditioner(inner) is not None:
         return []
     changes = [0, *(change.step for change in run.changes if change.step < steps)]
+    if isinstance(run.table.get("learning_rate"), list | dict):  # one per step, or a schedule
+        changes = np.unique(np.linspace(0, steps - 1, min(steps, _FEW)).round().astype(int))
     found = [[float(step), float(dynamics.threshold(np.asarray(step)))] for step in changes]
     return [pair for pair in found if np.isfinite(pair[1])]
 
