@@ -96,6 +96,10 @@ def test_thresholds_are_the_optimizers_own():
     )
     assert header["runs"][0]["thresholds"] == []
     assert header["runs"][1]["thresholds"] == [[0, 2 * 1.5 / 0.5 - 1]]
+    cosine = {"schedule": "cosine", "peak": 1.0, "steps": 20}
+    header, _ = ask(runs=[{"kind": "gd", "learning_rate": cosine}])
+    assert header["runs"][0]["thresholds"][0] == [0, 2]
+    assert len(header["runs"][0]["thresholds"]) == 20
 
 
 BAD = [

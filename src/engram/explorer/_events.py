@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from engram.dynamics import AbstractFold
+
 _NAMED = 3  # tokens named as the cause of a spike, at most
-_LISTED = 8  # spikes, at most; the page says how many there were
+_LISTED = 8  # spikes, or numbers of an array, at most; the page says how many there are
 
 Values = Mapping[str, np.ndarray]
 Step = Callable[[Any], float | None]
@@ -119,3 +121,42 @@ def _listed(tokens: list[int], names: Sequence[str]) -> str:
     shown = ", ".join(names[token] for token in tokens[:6])
     more = f" and {len(tokens) - 6} more" if len(tokens) > 6 else ""
     return f"token{'s' if len(tokens) > 1 else ''} {shown}{more}"
+
+
+class _Named(AbstractFold):
+    """A fold whose variables bear its name, so that none is taken for another's."""
+
+    name: str
+    fold: AbstractFold
+
+    def init(self, system: Any, state: Any) -> Any:
+        return self.fold.init(system, state)
+
+    def update(self, folded: Any, index: Any, moment: Any) -> Any:
+        return self.fold.update(folded, index, moment)
+
+    def describe(self, folded: Any, last: int) -> dict[str, Any]:
+        found = self.fold.describe(folded, last)
+        return {f"{self.name}: {name}": value for name, value in found.items()}
+
+
+def named_events(events: Any, items: Sequence[Mapping[str, Any]]) -> Any:
+    """The events of a run, those of one's own with their names before their variables."""
+    if events is True:
+        return True
+    pairs = zip(items, events[1:], strict=True)
+    return [True, *(_Named(item["kind"], fold) for item, fold in pairs)]
+
+
+def found_by_own(values: Values) -> list[str]:
+    """What events of one's own have found, in words."""
+    names = [name for name in values if ": " in name]
+    return [f"{name} = {_number(values[name])}" for name in names]
+
+
+def _number(value: np.ndarray) -> str:
+    numbers = [f"{item:.5g}" for item in np.ravel(np.asarray(value, float))]
+    if value.ndim == 0:
+        return numbers[0]
+    more = f", ... ({len(numbers)} in all)" if len(numbers) > _LISTED else ""
+    return ", ".join(numbers[:_LISTED]) + more

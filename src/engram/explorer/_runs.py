@@ -6,9 +6,15 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._precision import in_double
-from engram.dynamics import AbstractFold, AbstractStepwise
+from engram.dynamics import AbstractStepwise
 from engram.explorer._desk import Ticket
-from engram.explorer._events import Values, events_of, losses_at_spikes
+from engram.explorer._events import (
+    Values,
+    events_of,
+    found_by_own,
+    losses_at_spikes,
+    named_events,
+)
 from engram.explorer._known import can_tell, known_of
 from engram.explorer._objects import (
     has_plane,
@@ -26,8 +32,7 @@ from engram.registry import find
 from engram.simulation import simulate_arrays
 
 _CURVATURE_WORK = 3e7  # cubes of the Hessian's size, in all, that are worth a request's time
-_FEW = 33  # records of the sharpness where it takes Lanczos
-_LISTED = 8  # numbers of an array that are written out
+_FEW = 33  # records of the sharpness where it takes Lanczos, and of thresholds that change all the time
 _WORDS = {  # where the page has other ways out than the library
     "step limit": "the flow is too stiff for the explicit solver; choose a smaller rate or fewer steps"
 }
@@ -77,23 +82,22 @@ def run_series(
             what, dynamics, start=start, record=record, key=key, progress=tell, **more
         )
 
-    events = _named(make_events(state).value, state)
+    events = named_events(make_events(state).value, state.events)
     found = compute(known.record, events=events, **make_when(run, state.steps).value)
     if is_cold:  # a flow, which tells nothing on its way
         ticket.begin()
     values = found.arrays() | {"probs": np.asarray(problem.probs)}
-    is_flow, rate = "step" not in values, run.rate or 1.0
 
     def again(steps: np.ndarray) -> Values:
         """The same run, recorded at other steps as well."""
         at = np.union1d(values["step"], steps)
         return compute(known.record, at=at).arrays() | {"probs": values["probs"]}
 
-    clock = values["time"] / rate if is_flow else values["step"].astype(float)
-    step = lambda value: _step(value, rate if is_flow else 1.0)
+    rate = 1.0 if "step" in values else run.rate or 1.0  # a flow counts in time
+    clock = _clock(values, rate)
     names = [name for name in ("time", "loss", "error", "margins") if name in values]
-    series = {"step": clock} | {name: values[name] for name in names}
     extra = [item["kind"] for item in state.record if item["kind"] not in known.unknown]
+    series = {"step": clock} | {name: values[name] for name in names}
     series |= {f"record.{name}": values[name] for name in extra}
     if state.is_plain and has_plane(problem):
         series["path"] = memory_plane(problem).coordinates(problem, values["weights"])[0]
@@ -105,6 +109,8 @@ def run_series(
         series |= _few_sharpnesses(compute, values, rate)
     else:
         unknown["sharpness"] = "`sharpness` is not known."
+    step = lambda value: float(value) / rate if np.isfinite(value) else None
+    losses = losses_at_spikes(values, clock, again)
     words = {
         "status": found.attrs["status"],
         "status_text": _WORDS.get(found.attrs["status"], found.attrs["status_text"]),
@@ -112,17 +118,18 @@ def run_series(
         "needs_key": bool(dynamics.needs_key),
         "unknown": unknown,
         "num_spikes": int(values["num_spikes"]),
-        "first_perfect": step(values["first_perfect"]),
-        "perfect_from": step(values["perfect_from"]),
-        "last_rise": step(values["last_rise"]),
+        **{name: step(values[name]) for name in ("first_perfect", "perfect_from", "last_rise")},
         "thresholds": _thresholds(run, dynamics, state.steps, what, start),
-        "events": events_of(
-            values, clock, step, losses_at_spikes(values, clock, again), problem.shown_names()
-        ),
-        "found": _found(values),
+        "events": events_of(values, clock, step, losses, problem.shown_names()),
+        "found": found_by_own(values),
         "symbols": {name: find("observable", name).about.get("symbol", "") for name in extra},
     }
     return words, series
+
+
+def _clock(values: Values, rate: float) -> np.ndarray:
+    """The step of each record; of a flow, which has none, the time over that of a step."""
+    return values["step"].astype(float) if "step" in values else values["time"] / rate
 
 
 def _check_steps(dynamics: Any, steps: int) -> None:
@@ -160,8 +167,7 @@ def _few_sharpnesses(compute: Any, values: Values, rate: float) -> dict[str, Any
         few = np.unique(np.linspace(0, count - 1, min(count, _FEW)).round().astype(int))
         at = {"at": values["step"][few]}
     found = compute(("sharpness",), events=False, **at).arrays()
-    clock = found["step"].astype(float) if "step" in found else found["time"] / rate
-    return {"sharpness_step": clock, "sharpness": found["sharpness"]}
+    return {"sharpness_step": _clock(found, rate), "sharpness": found["sharpness"]}
 
 
 @in_double
@@ -176,50 +182,7 @@ def _thresholds(run: Run, dynamics: Any, steps: int, what: Any, start: Any) -> l
     if dynamics.preconditioner(inner) is not None:
         return []
     changes = [0, *(change.step for change in run.changes if change.step < steps)]
+    if isinstance(run.table.get("learning_rate"), list | dict):  # one per step, or a schedule
+        changes = np.unique(np.linspace(0, steps - 1, min(steps, _FEW)).round().astype(int))
     found = [[float(step), float(dynamics.threshold(np.asarray(step)))] for step in changes]
     return [pair for pair in found if np.isfinite(pair[1])]
-
-
-def _step(value: Any, rate: float) -> float | None:
-    return float(value) / rate if np.isfinite(value) else None
-
-
-# --- events of one's own --------------------------------------------------------------------------------
-
-
-class _Named(AbstractFold):
-    """A fold whose variables bear its name, so that none is taken for another's."""
-
-    name: str
-    fold: AbstractFold
-
-    def init(self, system: Any, state: Any) -> Any:
-        return self.fold.init(system, state)
-
-    def update(self, folded: Any, index: Any, moment: Any) -> Any:
-        return self.fold.update(folded, index, moment)
-
-    def describe(self, folded: Any, last: int) -> dict[str, Any]:
-        found = self.fold.describe(folded, last)
-        return {f"{self.name}: {name}": value for name, value in found.items()}
-
-
-def _named(events: Any, state: State) -> Any:
-    if events is True:
-        return True
-    names = [item["kind"] for item in state.events]
-    return [True, *(_Named(name, fold) for name, fold in zip(names, events[1:], strict=True))]
-
-
-def _found(values: Values) -> list[str]:
-    """What events of one's own have found, in words."""
-    names = [name for name in values if ": " in name]
-    return [f"{name} = {_number(values[name])}" for name in names]
-
-
-def _number(value: np.ndarray) -> str:
-    numbers = [f"{item:.5g}" for item in np.ravel(np.asarray(value, float))]
-    if value.ndim == 0:
-        return numbers[0]
-    more = f", ... ({len(numbers)} in all)" if len(numbers) > _LISTED else ""
-    return ", ".join(numbers[:_LISTED]) + more

@@ -32,8 +32,8 @@ function layOut(data, place) {
 // A run by its dynamics, its learning rate, and whatever is not as usual.
 export function runName({ kind, learning_rate: rate, changes = [], ...more }) {
   const fields = fieldsOf('dynamics', { kind, ...more }), said = ([name, value]) => (name === 'seed' ? value : value !== fields[name]?.usual);
-  const others = Object.entries(more).filter(said).map(([name, value]) => `, ${name.replaceAll('_', ' ')} ${Array.isArray(value) ? '…' : value}`);
-  return `${kind}${rate === undefined ? '' : `, η = ${Array.isArray(rate) ? 'varying' : rate}`}${changes.map((change) => `, then ${change.rate} from step ${change.step}`).join('')}${others.join('')}`;
+  const others = Object.entries(more).filter(said).map(([name, value]) => `, ${name.replaceAll('_', ' ')} ${typeof value === 'object' ? '…' : value}`);
+  return `${kind}${rate === undefined ? '' : `, η ${typeof rate === 'object' ? 'varying' : `= ${rate}`}`}${changes.map((change) => `, then ${change.rate} from step ${change.step}`).join('')}${others.join('')}`;
 }
 
 const sheet = (data) => [SIDE + TRACE[0] + 30, legendHeight(data) + (4 + data.state.record.length) * (TRACE[1] + TITLE) + 10];
