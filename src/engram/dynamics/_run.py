@@ -253,7 +253,6 @@ def segment(
     waits: Any = False,
 ) -> tuple[Carry, Any, Array]:
     """Go on through the steps `at`, recording at each; records that were not reached are NaN."""
-
     options: Any = {"fold": fold, "stop": stop, "key": key, "bursts": bursts, "waits": waits}
 
     def to(carry: Carry, until: Array):
