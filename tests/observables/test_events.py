@@ -10,7 +10,7 @@ from engram.dynamics import Moment
 from engram.dynamics._ledger import filed
 from engram.observables import Events, events_of_series
 from engram.observables._events import PARTS
-from engram.observables._events import _Shown as Shown
+from engram.observables._series import Shown
 from engram.system import Look
 
 STEPS, TOKENS, FACTOR = 24, 2, 1.1

@@ -188,7 +188,7 @@ def advance(
 
     is_burst = lambda c: c[1] & (c[0].index + BURST <= until)
 
-    def soar(carry: Carry, fold: AbstractFold) -> tuple[Carry, Array]:
+    def soar(carry: Carry, fold: AbstractFold) -> tuple[Carry, Any]:
         """Bursts, as long as nothing happens in them; whether that was to the end."""
 
         def on(c):

@@ -8,16 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
-from engram._precision import in_input_precision, nan_is_a_result
 from engram._types import Array
-from engram.dynamics import AbstractFold, Carry, Ledger, Moment, empty_ledger
-from engram.dynamics._ledger import filed, with_capacity
+from engram.dynamics import AbstractFold, Ledger, Moment, empty_ledger
 from engram.dynamics._run import BURST
 from engram.system import AbstractSystem, Look
 
 NEVER = -1  # inside the fold only: results say "not reached" by NaN
 SPIKE_FACTOR = 1.1  # a loss this many times above its running minimum is a spike
-PARTS = ("accuracy", "losses", "tokens")
+PARTS = ("accuracy", "losses", "peaks", "tokens")
 _NUMBERS = 2**13  # about that many tokens' margins are kept before the host must empty the ledger
 
 
@@ -101,7 +99,7 @@ class Events(AbstractFold):
 
     Args:
         spike_factor: How far above its running minimum the loss must be in a spike; also that of the zig-zag.
-        parts: What to look for: among "accuracy", "losses" and "tokens".
+        parts: What to look for: among "accuracy", "losses", "peaks" (and losses) and "tokens".
         capacity: How many steps at which something happened the ledger holds until it is emptied, or in all
             where nobody empties it (`dynamics.run`); 0 for no ledger. By default some 8192 / (N + 1), and at
             least 64.
@@ -128,11 +126,18 @@ class Events(AbstractFold):
         known: dict[str, Any] = {}
         if "accuracy" in self.parts:
             known["accuracy"] = self._packed(Accuracy(never, never))
-        if "losses" in self.parts:
-            known["losses"] = self._packed(Losses(inf, inf, -inf, one, one, inf, -inf))
-            known["counts"] = self._packed(
-                Counts(never, never, zero, zero, never, never, zero, zero, never)
-            )
+        if {"losses", "peaks"} & set(self.parts):
+            losses = Losses(inf, inf, -inf, one, one, inf, -inf)
+            counts = Counts(never, never, zero, zero, never, never, zero, zero, never)
+            if self.capacity == 0 and "peaks" not in self.parts:
+                losses = losses._replace(trough=None, crest=None)
+                counts = counts._replace(is_up=None, num_peaks=None, crest_step=None)
+            if self.capacity == 0:  # what only the ledger needs
+                losses, counts = (
+                    losses._replace(top=None),
+                    counts._replace(start=None, top_step=None),
+                )
+            known |= {"losses": self._packed(losses), "counts": self._packed(counts)}
         if "tokens" in self.parts:
             known["margins"] = jnp.full(N, jnp.nan, dtype)
             known["tokens"] = jnp.full((5, N), NEVER, int).at[0].set(0)
@@ -151,10 +156,17 @@ class Events(AbstractFold):
             first = jnp.where(perfect & (first == NEVER), index, first)
             known["accuracy"] = self._packed(Accuracy(first, jnp.where(perfect, last_wrong, index)))
         if folded.losses is not None:
-            now = _losses(
-                Losses(*folded.losses), Counts(*folded.counts), index, loss, self.spike_factor
+            losses, here, more = _losses(
+                Losses(*folded.losses), Counts(*folded.counts), loss, self.spike_factor
             )
-            known |= {"losses": self._packed(now[0]), "counts": self._packed(now[1])}
+            # Two arrays and a choice between them: nine choices in one array would be nine kernels.
+            known["losses"] = self._packed(losses)
+            known["counts"] = jax.tree.map(
+                lambda is_here, old, added: jnp.where(is_here, index, old) + added,
+                self._packed(here),
+                folded.counts,
+                self._packed(more),
+            )
         if folded.tokens is not None:
             known |= _tokens(folded, index, margin)
         if folded.ledger is not None:
@@ -220,17 +232,18 @@ class Events(AbstractFold):
             found["first_perfect"] = ((), _steps(first))
             found["perfect_from"] = ((), np.where(stays <= last, stays, np.nan))
         if folded.losses is not None:
-            losses = Losses(*map(np.asarray, folded.losses))
-            counts = Counts(*map(np.asarray, folded.counts))
+            losses = Losses(*jax.tree.map(np.asarray, tuple(folded.losses)))
+            counts = Counts(*jax.tree.map(np.asarray, tuple(folded.counts)))
             found |= {
                 "last_rise": ((), _steps(counts.last_rise)),
                 "num_spikes": ((), counts.num_spikes),
                 "highest_spike": ((), np.where(counts.num_spikes > 0, losses.highest, np.nan)),
                 "highest_spike_step": ((), _steps(counts.highest_step)),
-                "num_peaks": ((), counts.num_peaks),
                 "max_loss": ((), losses.largest),
                 "highest_rise": ((), losses.highest),
             }
+            if counts.num_peaks is not None:
+                found["num_peaks"] = ((), counts.num_peaks)
         if folded.tokens is not None and np.shape(folded.tokens)[-1]:
             names = ("first_learnt", "first_forgotten", "last_forgotten", "last_relearnt")
             times, *steps = np.moveaxis(np.asarray(folded.tokens), -2, 0)
@@ -250,38 +263,47 @@ def _steps(value: Any) -> np.ndarray:
 
 
 def _losses(
-    before: Losses, counts: Counts, t: Array, loss: Array, factor: Any
-) -> tuple[Losses, Counts]:
-    """Spikes above the running minimum, and the zig-zag of troughs and peaks."""
-    in_spike, is_up = counts.in_spike > 0, counts.is_up > 0
-    flag = lambda value: value.astype(counts.in_spike.dtype)
+    before: Losses, counts: Counts, loss: Array, factor: Any
+) -> tuple[Losses, Counts, Counts]:
+    """Spikes above the running minimum, and the zig-zag of troughs and peaks.
 
+    Returns:
+        The losses; of the counts, those that are steps and become this one, and what is added to the others.
+    """
+    in_spike = counts.in_spike > 0
     above, height = loss > factor * before.lowest, loss / before.lowest
     starts = above & ~in_spike
-    taller = starts | (above & (height > before.top))
-
-    deeper, turns_up = ~is_up & (loss < before.trough), ~is_up & (loss > factor * before.trough)
-    higher, turns_down = is_up & (loss > before.crest), is_up & (factor * loss < before.crest)
-    losses = Losses(
+    no, zero = jnp.zeros_like(above), jnp.zeros_like(counts.in_spike)
+    number = lambda value: value.astype(zero.dtype)
+    losses = before._replace(
         lowest=jnp.minimum(before.lowest, loss),
         previous=loss,
         largest=jnp.where(loss > before.largest, loss, before.largest),
         highest=jnp.where(height > before.highest, height, before.highest),
-        top=jnp.where(taller, height, before.top),
-        trough=jnp.where(deeper | turns_down, loss, before.trough),
-        crest=jnp.where(higher | turns_up, loss, before.crest),
     )
-    return losses, Counts(
-        last_rise=jnp.where(loss > before.previous, t, counts.last_rise),
-        highest_step=jnp.where(above & (height > before.highest), t, counts.highest_step),
-        in_spike=flag(above),
-        num_spikes=counts.num_spikes + starts,
-        start=jnp.where(starts, t, counts.start),
-        top_step=jnp.where(taller, t, counts.top_step),
-        is_up=flag((is_up | turns_up) & ~turns_down),
-        num_peaks=counts.num_peaks + turns_down,
-        crest_step=jnp.where(higher | turns_up, t, counts.crest_step),
+    here = jax.tree.map(lambda _: no, counts)._replace(
+        last_rise=loss > before.previous, highest_step=above & (height > before.highest)
     )
+    more = jax.tree.map(lambda _: zero, counts)._replace(
+        in_spike=number(above) - counts.in_spike, num_spikes=number(starts)
+    )
+    if before.top is not None:
+        taller = starts | (above & (height > before.top))
+        losses = losses._replace(top=jnp.where(taller, height, before.top))
+        here = here._replace(start=starts, top_step=taller)
+    if before.trough is not None:
+        is_up = counts.is_up > 0
+        deeper, turns_up = ~is_up & (loss < before.trough), ~is_up & (loss > factor * before.trough)
+        higher, turns_down = is_up & (loss > before.crest), is_up & (factor * loss < before.crest)
+        losses = losses._replace(
+            trough=jnp.where(deeper | turns_down, loss, before.trough),
+            crest=jnp.where(higher | turns_up, loss, before.crest),
+        )
+        here = here._replace(crest_step=higher | turns_up)
+        more = more._replace(
+            is_up=number(turns_up) - number(turns_down), num_peaks=number(turns_down)
+        )
+    return losses, here, more
 
 
 def _tokens(folded: Found, t: Array, margin: Array) -> dict[str, Any]:
@@ -366,43 +388,3 @@ def _numbers(look: Look) -> tuple[Any, Any, Any]:
     error = jnp.full_like(loss, jnp.nan) if look.error is None else look.error
     margins = jnp.zeros(loss.shape + (0,), loss.dtype) if look.margins is None else look.margins
     return loss, jnp.asarray(error), jnp.asarray(margins)
-
-
-class _Shown(AbstractSystem):
-    """A system whose states are looks."""
-
-    law: Any = ()
-
-    def look(self, state: Look, law: Array | None = None) -> Look:
-        return state
-
-    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
-        self._cannot_tell("grad")
-
-
-@in_input_precision
-@nan_is_a_result()
-@eqx.filter_jit
-def events_of_series(
-    events: AbstractFold, series: Any, system: AbstractSystem | None = None, dynamics: Any = None
-) -> Any:
-    """What a fold makes of a series, counted in records: for flows, which have no steps, and for logs.
-
-    Args:
-        events: The fold.
-        series: Looks, with a leading axis; or states of a system.
-        system: Whose states they are.
-        dynamics: How it moves.
-    """
-    system = _Shown() if system is None else system
-    row = lambda k: jax.tree.map(lambda x: jnp.asarray(x)[k], series)
-    T = len(jax.tree.leaves(series)[0])
-    first = with_capacity(events.init(system, row(0)), T)  # so that nothing is lost
-
-    def take(folded: Any, k: Array) -> tuple[Any, None]:
-        zero = jnp.zeros((), int)
-        state = row(k)
-        moment = Moment(system, dynamics, Carry(k, state, None, zero), system.look(state))
-        return filed(events.update(folded, k, moment)), None
-
-    return jax.lax.scan(take, first, jnp.arange(T))[0]

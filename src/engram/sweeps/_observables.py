@@ -49,7 +49,7 @@ OBSERVABLES = {
         "largest loss over the running minimum before it; 1 if it never rose", variable="highest_rise"
     ),
     "num_spikes": _of_losses("excursions of the loss above 1.1 times its running minimum"),
-    "num_peaks": _of_losses("maxima of the loss between a rise and a fall by 1.1"),
+    "num_peaks": About("maxima of the loss between a rise and a fall by 1.1", part="peaks"),
     "last_rise": _of_losses("last step at which the loss rose; NaN if it never did", "t"),
     "first_learnt": _of_tokens("first step at which each token's margin was above zero; NaN if never", "t"),
     "num_forgotten": _of_tokens("how often each token was forgotten"),

@@ -1,0 +1,54 @@
+"""Events of a series of records: for flows, which have no steps, and for logs."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from engram._precision import in_input_precision, nan_is_a_result
+from engram._types import Array
+from engram.dynamics import AbstractFold, Carry, Moment
+from engram.dynamics._ledger import filed, with_capacity
+from engram.system import AbstractSystem, Look
+
+
+class Shown(AbstractSystem):
+    """A system whose states are looks."""
+
+    law: Any = ()
+
+    def look(self, state: Look, law: Array | None = None) -> Look:
+        return state
+
+    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
+        self._cannot_tell("grad")
+
+
+@in_input_precision
+@nan_is_a_result()
+@eqx.filter_jit
+def events_of_series(
+    events: AbstractFold, series: Any, system: AbstractSystem | None = None, dynamics: Any = None
+) -> Any:
+    """What a fold makes of a series, counted in records.
+
+    Args:
+        events: The fold.
+        series: Looks, with a leading axis; or states of a system.
+        system: Whose states they are.
+        dynamics: How it moves.
+    """
+    system = Shown() if system is None else system
+    row = lambda k: jax.tree.map(lambda x: jnp.asarray(x)[k], series)
+    T = len(jax.tree.leaves(series)[0])
+    first = with_capacity(events.init(system, row(0)), T)  # so that nothing is lost
+
+    def take(folded: Any, k: Array) -> tuple[Any, None]:
+        zero = jnp.zeros((), int)
+        state = row(k)
+        moment = Moment(system, dynamics, Carry(k, state, None, zero), system.look(state))
+        return filed(events.update(folded, k, moment)), None
+
+    return jax.lax.scan(take, first, jnp.arange(T))[0]
