@@ -22,6 +22,7 @@ from engram.explorer._catalogue import (
     PARTS,
     RATES,
     SEEDS,
+    WRITTEN,
     beyond,
     hidden_fields,
     names_for,
@@ -166,12 +167,9 @@ class Own(Part):
     name: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
 
 
-_WRITTEN = ("paper", "table", "own")
-
-
 def _which_problem(given: Any) -> str:
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
-    return kind if kind in _WRITTEN else "family"
+    return kind if kind in WRITTEN else "family"
 
 
 Problem = Annotated[
@@ -348,7 +346,7 @@ def read_request(text: bytes) -> Request:
 def _in_words(error: ValidationError) -> str:
     faults = []
     for fault in error.errors(include_url=False)[:3]:
-        names = [str(name) for name in fault["loc"] if name not in ("family", *_WRITTEN, "table")]
+        names = [str(name) for name in fault["loc"] if name not in ("family", *WRITTEN, "table")]
         where = _cut(".".join(name for name in names if name != "state") or "the request", 80)
         refused = fault.get("ctx", {}).get("error")
         if isinstance(refused, _Refused):
