@@ -677,8 +677,11 @@ def test_an_error_of_the_servers_own_is_shown(browser, explorer, monkeypatch):
 def test_a_phone_shows_all_of_it(browser, explorer):
     phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
     visit = Visit(browser, explorer, **phone)
-    for name in ("fig2", "fig6"):
-        visit.open(f"#preset={name}")
+    settings = "problem=sphere&num_tokens=3&num_classes=3&dim=3&run=adamw,0.3&record=grad_norm"
+    for link in ("preset=fig2", "preset=fig6", settings):
+        visit.open(f"#{link}")
+        if link == settings:
+            visit.page.click("#more-0")
         assert visit.get("document.documentElement.scrollWidth") <= 360
         small = visit.get(
             """[...document.querySelectorAll('button, select, input[type=number]')].filter((e) => e.offsetParent)

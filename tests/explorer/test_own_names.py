@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+from typing import Any, Literal
 
 import httpx
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import engram
 from engram._checks import InputError
+from engram.dynamics import AbstractSampling
 from engram.explorer import Explorer, payloads
 from engram.explorer._catalogue import catalogue
 from engram.explorer._lines import python_lines
@@ -149,6 +151,28 @@ def test_the_catalogue_has_them_with_their_fields():
     assert told["sampling"]["alternating"]["fields"]["period"]["form"] == "whole"
     assert {"entropy", "product_norm"} <= told["observable"].keys()
     assert told["event"].keys() == {"worst"}
+
+
+def test_fields_that_say_little_have_controls_too():
+    @register("sampling", "plainly")
+    class Plainly(AbstractSampling):
+        share: Any
+        is_odd: bool = False
+        mode: Literal["a", "b"] = "b"
+        weights: list[float] | None = None
+
+        def law(self, system, inner, index, key):
+            return None, inner
+
+    try:
+        fields = catalogue()["sampling"]["plainly"]["fields"]
+    finally:
+        unregister("sampling", "plainly")
+    assert {name: field["form"] for name, field in fields.items()} == {
+        "share": "text", "is_odd": "truth", "mode": "choice", "weights": "text",
+    }  # fmt: skip
+    assert [field["usual"] for field in fields.values()] == [1, False, "b", None]
+    assert [field["is_required"] for field in fields.values()] == [True, False, False, False]
 
 
 def test_the_server_has_whatever_is_registered_in_the_session():

@@ -10,6 +10,7 @@ MOST_STEPS = 20_000
 FLOW_STEPS = 4096  # of the explicit solver, so that no request takes long
 KINDS = ("problem", "system", "dynamics", "optimizer", "sampling", "observable", "event")
 PARTS = ("optimizer", "sampling")
+WRITTEN = ("paper", "table", "own")  # problems that are of no family
 RATES = (1e-6, 1e6)
 SEEDS = (0, 2**31 - 1)
 
@@ -23,7 +24,11 @@ _USUAL = {
 }  # fmt: skip
 # What the page decides itself, by steps and rate, of dynamics that count in time.
 _TIMED = ("times", "end", "num_times", "spacing", "solver", "max_steps", "time_step", "brownian")
-_SHOWN = {"observable": ("loss", "error", "margins"), "event": ("events",), "problem": ("file",)}
+_SHOWN = {
+    "observable": ("loss", "error", "margins"),
+    "event": ("events",),
+    "problem": ("file", *WRITTEN),
+}
 
 
 def is_timed(kind: str) -> bool:
@@ -135,11 +140,10 @@ def _has_lists(field: Field) -> bool:
 
 def _usual(name: str, field: Field, low: Any, high: Any) -> Any:
     """What the control of a field that must be given begins with."""
-    form = _form(field)
-    if form in ("number", "whole"):
-        value = _USUAL.get(name, 1)
-        value = value if low is None else max(value, low)
-        return value if high is None else min(value, high)
-    return {"truth": False, "choice": (*field.choices, "")[0], "text": (*field.choices, "")[0]}[
-        form
-    ]
+    if field.choices:
+        return field.choices[0]
+    if not field.is_number:
+        return False if bool in field.forms else ""
+    value = _USUAL.get(name, 1)
+    value = value if low is None else max(value, low)
+    return value if high is None else min(value, high)

@@ -22,20 +22,15 @@ from engram.explorer._catalogue import (
     PARTS,
     RATES,
     SEEDS,
-    beyond,
-    hidden_fields,
-    names_for,
+    WRITTEN,
 )
+from engram.explorer._tables import Refused, read_checked
 from engram.registry import Entry, fields_of, names_of, used_by
-from engram.specs._faults import Faults
-from engram.specs._tables import read_table
 
 MOST_RUNS = 4
 MOST_EXTRA = 4  # traces and events beside those that are always there
 DENSE_STEPS = 1000  # up to here every step is recorded
 FEW_STEPS = 400  # recorded, evenly on a logarithmic scale, beyond
-_LONGEST = 200  # characters of a text
-_DEEPEST = 4  # levels of lists in a table
 
 Seed = Annotated[int, Field(ge=SEEDS[0], le=SEEDS[1])]
 Rate = Annotated[float, Field(ge=RATES[0], le=RATES[1], allow_inf_nan=False)]
@@ -50,74 +45,13 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-# --- tables of the registry -----------------------------------------------------------------------------
-
-
-class _Refused(ValueError):
-    """Faults of a table, each with its field."""
-
-    def __init__(self, told: list[str]):
-        super().__init__("; ".join(told))
-        self.told = told
-
-
-class _Told(Faults):
-    """Faults by the field of a table, whose own place the request knows."""
-
-    def __init__(self) -> None:
-        super().__init__("the request")
-        self.told: list[str] = []
-
-    def add(self, place: str, words: str) -> None:
-        field = place.partition(".")[2]
-        self.told.append(f".{field}: {words}" if field else f": {words}")
-
-    def check(self) -> None:
-        if self.told:
-            raise _Refused(list(dict.fromkeys(self.told)))
-
-
-def _read(kind: str, given: dict[str, Any], supplied: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """A table that the registry has checked, with the fields that were given and no others."""
-    told, chooser = _Told(), "family" if kind == "problem" else "kind"
-    _check_plain(given, told)
-    name = given.get(chooser)
-    if name in names_of(kind) and name not in names_for(kind):
-        told.add(f"{kind}.{chooser}", f"{name!r} cannot be chosen here. Pick another.")
-        told.check()
-    if name in names_of(kind):
-        for field in set(given) & set(hidden_fields(kind, name)):
-            told.add(f"{kind}.{field}", "is set by the page. Leave it out.")
-    read = read_table(kind, {**supplied, **given}, told)
-    told.check()
-    for field, words in beyond(fields_of(kind, read), read):
-        if field in given:
-            told.add(f"{kind}.{field}", words)
-    told.check()
-    return {field: read[field] for field in given if field in read}
-
-
-def _check_plain(given: Any, told: _Told, depth: int = 0) -> None:
-    """Refuse long texts and deep lists."""
-    items = list(given.values()) if isinstance(given, dict) else given
-    for item in items:
-        if isinstance(item, str) and len(item) > _LONGEST:
-            told.add("", f"a text must have at most {_LONGEST} characters, got {len(item)}.")
-        if isinstance(item, list | dict):
-            if depth == _DEEPEST:
-                told.add("", "a field nests too deep. Write fewer levels.")
-                continue
-            _check_plain(item, told, depth + 1)
-    told.check()
-
-
 _OLD = {"tokens": "num_tokens", "classes": "num_classes"}  # as links from before have them
 
 
 def _read_family(given: dict[str, Any]) -> dict[str, Any]:
     given = {_OLD.get(name, name): value for name, value in given.items()}
     kind = given.pop("kind", "two")
-    table = _read("problem", {"family": kind} | given)
+    table = read_checked("problem", {"family": kind} | given)
     # What a function calls otherwise, a key for a seed, has no default there.
     fields = fields_of("problem", table).items()
     usual = {name: field.default for name, field in fields if field.argument}
@@ -166,12 +100,9 @@ class Own(Part):
     name: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
 
 
-_WRITTEN = ("paper", "table", "own")
-
-
 def _which_problem(given: Any) -> str:
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
-    return kind if kind in _WRITTEN else "family"
+    return kind if kind in WRITTEN else "family"
 
 
 Problem = Annotated[
@@ -194,7 +125,7 @@ def _read_dynamics(given: dict[str, Any]) -> dict[str, Any]:
     """A table without what the page fills in: steps, or times."""
     fields = _fields_of(given)
     usual = {"times": [0.0, 1.0]} if "times" in fields else {"steps": 1}
-    return _read("dynamics", given, {name: usual[name] for name in usual if name in fields})
+    return read_checked("dynamics", given, {name: usual[name] for name in usual if name in fields})
 
 
 def _fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,12 +163,10 @@ class Run(Part):
     def _changes_make_sense(self) -> "Run":
         field = _fields_of(self.table).get("learning_rate")
         if self.changes and (field is None or list[float] not in field.forms or self.rate is None):
-            raise _Refused(
-                [f".changes: the learning rate of {self.kind} cannot change on the way."]
-            )
+            raise Refused([f".changes: the learning rate of {self.kind} cannot change on the way."])
         steps = [change.step for change in self.changes]
         if steps != sorted(set(steps)):
-            raise _Refused([f".changes: must come at increasing steps, got {steps}."])
+            raise Refused([f".changes: must come at increasing steps, got {steps}."])
         return self
 
     @property
@@ -265,20 +194,20 @@ def _from_before(given: dict[str, Any]) -> dict[str, Any]:
 def _check_rate(rate: Any) -> float:
     if type(rate) not in (int, float) or not RATES[0] <= rate <= RATES[1]:
         words = f"must be a number from {RATES[0]} to {RATES[1]:g}, got {rate!r}. Choose another."
-        raise _Refused([f".learning_rate: {words}"])
+        raise Refused([f".learning_rate: {words}"])
     return float(rate)
 
 
 def _named(kind: str) -> Any:
     """A name, or a table with a name and fields."""
     as_table = lambda given: {"kind": given} if isinstance(given, str) else given
-    read = lambda given: _read(kind, given)
+    read = lambda given: read_checked(kind, given)
     item = Annotated[dict[str, Any], BeforeValidator(as_table), AfterValidator(read)]
     return Annotated[list[item], Field(max_length=MOST_EXTRA)]
 
 
 def _read_system(given: dict[str, Any]) -> dict[str, Any]:
-    return _read("system", {"kind": "memory"} | given)
+    return read_checked("system", {"kind": "memory"} | given)
 
 
 # --- the state ------------------------------------------------------------------------------------------
@@ -348,10 +277,10 @@ def read_request(text: bytes) -> Request:
 def _in_words(error: ValidationError) -> str:
     faults = []
     for fault in error.errors(include_url=False)[:3]:
-        names = [str(name) for name in fault["loc"] if name not in ("family", *_WRITTEN, "table")]
+        names = [str(name) for name in fault["loc"] if name not in ("family", *WRITTEN, "table")]
         where = _cut(".".join(name for name in names if name != "state") or "the request", 80)
         refused = fault.get("ctx", {}).get("error")
-        if isinstance(refused, _Refused):
+        if isinstance(refused, Refused):
             faults += [f"{where}{_cut(' '.join(told.split()), 400)}" for told in refused.told[:3]]
             continue
         said = fault["msg"].removeprefix("Value error, ")

@@ -163,7 +163,7 @@ export class Controls {
     for (const [id, kind, name] of [['add-record', 'observable', 'record'], ['add-event', 'event', 'events']]) {
       $(id).append(...optionsOf(kind));
       $(id).closest('.row').hidden = !Object.keys(catalogue[kind]).length;
-      choose(id, (chosen) => { page.state[name].push(tableOf(kind, chosen)); $(id).value = ''; }, ['runs']);
+      choose(id, (chosen) => { if (!page.state[name].some((item) => item.kind === chosen)) page.state[name].push(tableOf(kind, chosen)); $(id).value = ''; }, ['runs']);
     }
     choose('paper-name', (name) => { page.state.problem.name = name; }, ['plane', 'runs']);
     choose('overlay', (overlay) => { page.state.view.overlay = overlay; }, ['plane']);
