@@ -9,11 +9,12 @@ from flint import arb, fmpq
 from engram import memory
 from engram.audits._balls import descent_margins, isolate, maximum, precisely, softplus
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
+from engram.audits._claim import Curves
 from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_token, steps_to
 from engram.audits.claims._binary_runs import descents, encloses, started
+from engram.audits.claims._checks import Checks
 from engram.theory import binary, printed
 
 # --- C15, C16 ---
@@ -153,31 +154,16 @@ def _margin_curves(x: float) -> Curves:
         "margin − log(1 + ηct)", log_x=True)  # fmt: skip
 
 
-C15 = Claim(
-    "C15", "thm:ortho-bin", "descent: m_t ≥ log(η c_x (t − t_0))",
-    "For gradient descent with learning rate η, m_t(x) ≥ log(η c_x (t − t_0)).",
-    "FALSE-AS-PRINTED", lambda seed: _margin_as_printed(seed, lambda x: np.zeros_like(x)),
-    hypotheses="M = 2, orthogonal inputs, from zero; with t_0 as in the flow, or −1/(ηc), or 0, or any other number",
-    why="For ηc < 2 no t_0 whatever works: e^{m_t} falls behind ηct by (1 − ηc/2) log t, without end. From zero with ηc = 1/10: m_100 = 2.185 < log 10 = 2.303. With t_0 = −1/c and η = 10 it fails at t = 0. "
-        "Just below ηc = 2 the first violation is astronomically late (t ≈ 10^49 at 1.99), and proved by the expansion.",
-    amendment=Amendment(
-        "Descent is never behind the flow: G(m_t) ≥ G(m_0) + c_x Σ η_s, G(m) = m + e^m, for any start and any step sizes. "
-        "From zero, m_t ≥ log(ηc t) at all t if and only if ηc ≥ 2, and m_t ≥ log(1 + ηct) if and only if ηc ≥ 2.5128624.",
-        _never_behind_the_flow,
-        "G is convex and G′(m_t) Δm = η c_x, so each step adds at least η c_x to G. For ηc = x < 2, y = e^m gains at most "
-        "x − (1 − x/2) x/(1 + y) per step, a deficit that diverges like (1 − x/2) log t; the second threshold solves e^(x/2) = 1 + x."),
-    certificates=_margin_proof, curves=lambda: _margin_curves(0.1),
-)  # fmt: skip
+C15 = Checks(
+    lambda seed: _margin_as_printed(seed, lambda x: np.zeros_like(x)),
+    corrected=_never_behind_the_flow,
+    certificates=_margin_proof,
+    curves=lambda: _margin_curves(0.1),
+)
 
-C16 = Claim(
-    "C16", "proof:bin-ortho", "telescoping gives m_t ≥ log(ηct + 1)",
-    "From e^{m_{t+1}} − e^{m_t} ≥ cη/2, telescoping gives exp(m_t) ≥ c Σ η + 1.",
-    "FALSE-AS-PRINTED", lambda seed: _margin_as_printed(seed, lambda x: -1 / x),
-    hypotheses="M = 2, orthogonal inputs, W_0 = 0",
-    why="The factor 1/2 of the recursion is lost in the sum: at ηc = 1/10, m_1 = 0.05 < log 1.1 = 0.0953.",
-    amendment=Amendment(
-        "m_t ≥ log(1 + ηct/2).",
-        lambda seed: _weak_bound(seed), "e^x ≥ 1 + x and e^m/(1 + e^m) ≥ 1/2 for m ≥ 0; keep the 1/2."),
+C16 = Checks(
+    lambda seed: _margin_as_printed(seed, lambda x: -1 / x),
+    corrected=lambda seed: _weak_bound(seed),
     certificates=precisely(lambda: [Certificate(
         "m_1 ≥ log(1 + ηc) at ηc = 1/10", descent_margins(fmpq(1, 10), 1)[1], ">=", arb(fmpq(11, 10)).log())]),
     curves=lambda: _margin_curves(0.5),
@@ -263,17 +249,9 @@ def _loss_proof() -> list[Certificate]:
     ]  # fmt: skip
 
 
-C17 = Claim(
-    "C17", "thm:ortho-bin", "L(W_t) ≤ (1/ηt) Σ p(x)/c_x",
-    "From W_0 = 0, gradient descent has L(W_t) ≤ (1/(tη)) Σ_x p(x)/c_x.",
-    "FALSE-AS-PRINTED", lambda seed: _loss_bound(seed, 1.0),
-    hypotheses="M = 2, orthogonal inputs, W_0 = 0",
-    why="It rests on C16. With two equally frequent tokens, c_x = 1 and η = 1: L(W_13) = 0.0771 > 1/13 = 0.0769. "
-        "The constant 1 is right for every t, token by token, if and only if η c_x ≥ 2.",
-    amendment=Amendment(
-        "L(W_t) ≤ (C*/(ηt)) Σ p(x)/c_x with the sharp C* = 1.0794346856; exactly, L(W_t) is at most the loss of the flow at time ηt.",
-        lambda seed: both(_loss_bound(seed, binary.LOSS_CONSTANT), _loss_constant_is_sharp(seed), _whole_loss_bound(seed)),
-        "By C15 ηct ≤ G(m_t) − 1, so ηct log(1 + e^(−m_t)) ≤ C* = sup (m + e^m − 1) log(1 + e^(−m)), attained at m = 2.52614; approached as η → 0."),
+C17 = Checks(
+    lambda seed: _loss_bound(seed, 1.0),
+    corrected=lambda seed: both(_loss_bound(seed, binary.LOSS_CONSTANT), _loss_constant_is_sharp(seed), _whole_loss_bound(seed)),
     certificates=_loss_proof,
     curves=lambda: Curves(
         "ηct · loss of one token (ηc = 1/10)", ("step", _t := np.unique(np.geomspace(1, 20000, 200).astype(int))),
@@ -302,11 +280,4 @@ def _loss_falls(seed: int) -> Evidence:
     return both(falls, grows, _loss_bound(seed, binary.LOSS_CONSTANT))
 
 
-C18 = Claim(
-    "C18", "thm:ortho-bin", "the loss falls monotonically, like 1/(ηt)",
-    "With orthogonal inputs and two classes the loss decays monotonically at the rate O(1/(ηt)), for any η.",
-    "HOLDS", _loss_falls,
-    place="Section 4.1",
-)  # fmt: skip
-
-CLAIMS = [C15, C16, C17, C18]
+C18 = Checks(_loss_falls)

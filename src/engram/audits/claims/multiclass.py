@@ -8,10 +8,11 @@ from flint import arb, fmpq
 from engram import memory, particles
 from engram.audits._balls import descent_margins, dot, isolate, precisely, precision
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
+from engram.audits._claim import Curves
 from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_classes, descend_token, flow_classes, steps_to
+from engram.audits.claims._checks import Checks
 from engram.capacity import max_margin
 from engram.problem import Problem, orthonormal
 from engram.theory import multiclass, printed
@@ -54,12 +55,7 @@ def _velocities(seed: int) -> Evidence:
     return both(*parts)
 
 
-C19 = Claim(
-    "C19", "eq:ortho-dyn-tmp1", "the two families of equations for orthogonal outputs",
-    "A/(A − e^{w_1}) dw_1 = p‖e‖²‖u_1‖² dt and A e^{−w_i} dw_i = −p‖e‖²‖u_i‖² dt, with A = Σ e^{w_j}.",
-    "HOLDS", _velocities,
-    place="Section 4.1",
-)  # fmt: skip
+C19 = Checks(_velocities)
 
 
 def _tightest(seed: int) -> Evidence:
@@ -76,13 +72,7 @@ def _tightest(seed: int) -> Evidence:
     return both(*parts)
 
 
-C21 = Claim(
-    "C21", "thm:multi", "the tightest margin: (c_i + e^{m_i}) dm_i = p‖e‖² (c_i + 1) dt",
-    "The tightest margin follows (c_i + exp(m_i)) dm_i = p(x)‖e_x‖² (c_i + 1) dt with a bounded c_i.",
-    "HOLDS", _tightest, hypotheses="orthonormal outputs",
-    why="Explicitly c_i = Σ_{j≠1} e^{w_j − w_i}; it holds for every i ≠ 1, and c_i is in [1, M − 1] for the tightest.",
-    place="Section 4.1",
-)  # fmt: skip
+C21 = Checks(_tightest)
 
 
 # --- C20 ---
@@ -143,17 +133,7 @@ def _drift_proof() -> list[Certificate]:
     ]  # fmt: skip
 
 
-C20 = Claim(
-    "C20", "thm:multi", "e^{−w_i} − e^{−w_j} is invariant",
-    "When the (u_i) are orthogonal, exp(−w_i) − exp(−w_j) stays constant over time.",
-    "HOLDS-UNDER-CONDITIONS", _kept_as_printed, hypotheses="orthogonal outputs, and any i and j, as the sentence has it; the appendix has orthonormal ones and i, j ≠ 1",
-    why="With squared norms (1, 1, 4) at W = 0 its derivative is −1; so it is for a pair that contains the target.",
-    amendment=Amendment(
-        "For i, j ≠ f*(x), e^{−w_i}/‖u_i‖² − e^{−w_j}/‖u_j‖² is constant, and so is Σ w_i/‖u_i‖²: M − 1 invariants. Descent keeps the sum only.",
-        _kept, "d/dt e^{−w_i}/‖u_i‖² = p‖e‖²/A, the same for every i ≠ 1."),
-    certificates=lambda: _drift_proof(),
-    place="Section 4.1",
-)  # fmt: skip
+C20 = Checks(_kept_as_printed, corrected=_kept, certificates=lambda: _drift_proof())
 
 
 # --- C22, C23 ---
@@ -209,14 +189,7 @@ def _offset(seed: int) -> Evidence:
     )
 
 
-C22 = Claim(
-    "C22", "thm:multi", "W_t/log t tends to a direction that is max-margin and forgets the frequencies",
-    "For any start, W_t/log(t) converges to a multiple of Σ_x Π(u_{f*(x)}) ⊗ e_x, the max-margin solution, whatever the frequencies.",
-    "HOLDS", _direction, hypotheses="orthonormal inputs and outputs, p(x) > 0",
-    amendment=Amendment(
-        "W_t = Σ_x log(M p(x) t) Π(u_{f*(x)}) ⊗ e_x + Π_⊥W_0 + O(t^{−1/M}): starts inside the span are forgotten, frequencies enter through a bounded term.",
-        _offset, "From the invariants A(s) is explicit and kt integrates in closed form (`theory.multiclass.flow_scores_from`)."),
-)  # fmt: skip
+C22 = Checks(_direction, corrected=_offset)
 
 
 def _coefficient(times: np.ndarray, M: int) -> np.ndarray:
@@ -258,18 +231,9 @@ def _constant_proof() -> list[Certificate]:
         ]  # fmt: skip
 
 
-C23 = Claim(
-    "C23", "proof:ortho", "the constant of Theorem 3 is (M − 1)/(√2 M)",
-    "The proportionality constant of the limit of W_t/log t is (M − 1)/(√2 M), because ‖Π(u_1)‖ = 1/√2.",
-    "FALSE-AS-PRINTED",
+C23 = Checks(
     lambda seed: _constant(seed, lambda M, t, m: equal(m / np.log(t), printed.direction_constant(M), tolerance=0.05, classes=M)),
-    hypotheses="orthonormal inputs and outputs",
-    why="The triangle 0, u_1, Π(u_1) is isosceles for M = 2 only, and a square is missing in ‖Πu_1‖² = Π(u_1)ᵀu_1. "
-        "At M = 3 the coefficient is 1.0048 at t = 10^100, printed 0.4714.",
-    amendment=Amendment(
-        "The constant is exactly 1, ‖Π(u_1)‖² = 1 − 1/M and b = 1/M.",
-        lambda seed: both(_constant(seed, lambda M, t, m: equal(m / np.log(M * t), 1.0, tolerance=1e-9, classes=M)), _norms(seed)),
-        "The appendix's own w ~ (log t/M) Σ (u_1 − u_i) = log t (u_1 − ū) = log t Π(u_1). From zero e^m + (M−1)m = 1 + Mkt, so m/log t → 1; the certified value is at one time."),
+    corrected=lambda seed: both(_constant(seed, lambda M, t, m: equal(m / np.log(M * t), 1.0, tolerance=1e-9, classes=M)), _norms(seed)),
     certificates=_constant_proof,
     curves=lambda: Curves(
         "coefficient of W_t along Π(u_1) ⊗ e, over log t (M = 3)", ("time", _TIMES[8:]),
@@ -311,21 +275,13 @@ def _faster_proof() -> list[Certificate]:
     ]
 
 
-C24 = Claim(
-    "C24", "thm:multi", "descent: margins only increase, and faster for larger learning rates",
-    "A Δm_i = η (A − e^{w_1} + e^{w_i}) p‖e‖² > 0: margins only increase, and the larger the learning rate, the faster.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: both(_increments(seed), _larger_is_faster(seed, -10.0)),
-    hypotheses="orthonormal outputs, any start",
-    why="The formula and the sign are right. From m_0 = −10, two steps of ηc = 9.5 reach 5.41, two of 10.5 only 4.46: the larger first step wastes the second.",
-    amendment=Amendment(
-        "Margins increase at every step. Faster for larger η: for one step from any start, and for all steps from zero with M = 2.",
-        lambda seed: both(_increments(seed), _larger_is_faster(seed, 0.0)),
-        "Δm is linear in η; from zero with M = 2 checked on a grid of ηc in [10⁻³, 10⁴], t ≤ 50."),
+C24 = Checks(
+    lambda seed: both(_increments(seed), _larger_is_faster(seed, -10.0)),
+    corrected=lambda seed: both(_increments(seed), _larger_is_faster(seed, 0.0)),
     certificates=_faster_proof,
     curves=lambda: Curves(
         "margin after two steps from m_0 = −10 (M = 2)", ("η c", _x := np.linspace(0.5, 20, 96)),
         {"true": descend_token(_x, np.ones(96), np.arange(51), -10.0)[:, 2]}, "margin"),
-    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -377,18 +333,11 @@ def _one_step_corrected(seed: int) -> Evidence:
     return both(true(above), true(~below), true(zero))
 
 
-C25 = Claim(
-    "C25", "thm:multi", "one gradient step is enough, for any start",
-    "One gradient step is enough to learn all the associations: f_{W_1} = f* for any initialisation.",
-    "FALSE-AS-PRINTED", lambda seed: true(_one_step(seed, lambda _: (1.0,))[:, 0]),
-    hypotheses="orthonormal embeddings, any start, and no condition on η, as the sentence has it; its conclusion speaks of a giant step",
-    why="A start far on the wrong side needs a large step: M = 3, w_0 = (−50, 0, 0), η = 1 leaves a margin of −48.5.",
-    amendment=Amendment(
-        "One step is enough if and only if η > η*(W_0) = max over x, i ≠ f*(x) of −m_i(x) / [p(x)‖e_x‖² (1 − p_W(f*|x) + p_W(i|x))]; any η > 0 from zero.",
-        _one_step_corrected, "One step moves every margin by a positive amount proportional to η (C24)."),
+C25 = Checks(
+    lambda seed: true(_one_step(seed, lambda _: (1.0,))[:, 0]),
+    corrected=_one_step_corrected,
     certificates=_one_step_proof,
-    place="Section 4.1",
-)  # fmt: skip
+)
 
 
 def _early(seed: int, form) -> Evidence:
@@ -405,17 +354,11 @@ def _first_coefficient(M: int) -> fmpq:
     return sum((fmpq(1, M) * (1 - (z == 0)) for z in range(M)), fmpq(0))
 
 
-C26 = Claim(
-    "C26", "thm:multi", "early in training W ≃ Σ p(x) u_y ⊗ e_x",
-    "Early in training one can envision W ≃ Σ_x p(x) u_{f*(x)} ⊗ e_x (times the time).",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: _early(seed, printed.early_weights),
-    why="The mean of the outputs is missing. With orthonormal outputs the argmax is the same; otherwise it need not be.",
-    amendment=Amendment(
-        "W ≃ t Σ_x p(x) (u_{f*(x)} − ū) ⊗ e_x to first order, ū = (1/M) Σ u_y.",
-        lambda seed: _early(seed, multiclass.early_weights), "The gradient at W = 0, where every class has probability 1/M."),
+C26 = Checks(
+    lambda seed: _early(seed, printed.early_weights),
+    corrected=lambda seed: _early(seed, multiclass.early_weights),
     certificates=lambda: [Certificate(
         "M = 2, orthonormal, one token: the coefficient of u_1 ⊗ e in −∇L(0) is p = 1", _first_coefficient(2), "==", fmpq(1))],
-    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -469,17 +412,11 @@ def _multiclass_bound(seed: int) -> Evidence:
     return both(*parts)
 
 
-C27 = Claim(
-    "C27", "proof:ortho", "Theorem 3 holds for gradient descent too",
-    "The same theorem is expected for gradient descent: the same direction, from any start.",
-    "HOLDS", _same_direction, hypotheses="orthonormal embeddings; proved from zero, numerical from other starts",
-    amendment=Amendment(
-        "From zero, e^{m_t} + (M − 1) m_t ≥ 1 + M η k t with k = p‖e‖²; the first step makes every margin η k.",
-        _multiclass_bound, "The left side is convex in m, and Δm = η k M/(e^m + M − 1)."),
+C27 = Checks(
+    _same_direction,
+    corrected=_multiclass_bound,
     curves=lambda: Curves(
         "margin under descent from zero, M = 100, η = 1", ("step", _descents(0)[-1][2][1:]),
         {"true": (_w := _descents(0)[-1][3])[0, 1:, 0] - _w[0, 1:, 1],
          "corrected": np.asarray(multiclass.descent_margin_bound(_descents(0)[-1][2][1:], 1.0, 1.0, 100))}, "margin", log_x=True),
 )  # fmt: skip
-
-CLAIMS = [C19, C20, C21, C22, C23, C24, C25, C26, C27]

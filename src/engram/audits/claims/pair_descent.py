@@ -12,10 +12,11 @@ from engram.audits._balls import (
     precisely,
 )
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
+from engram.audits._claim import Curves
 from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
 from engram.audits._parameters import Pairs, pairs, rng_for
 from engram.audits._runs import descend_pairs, steps_to
+from engram.audits.claims._checks import Checks
 from engram.audits.claims._pair_runs import RUNS, columns, descents
 from engram.theory import interference, printed
 
@@ -69,14 +70,9 @@ def _descent_sum_proof() -> list[Certificate]:
     return [held, lost]
 
 
-C38 = Claim(
-    "C38", "thm:two-flow", "descent: γ_2 ≥ log(ηp_2c_0t + 1) + O(log t/t)",
-    "For gradient descent with any step size, γ_2(t) ≥ log(η p_2 c_0 t + 1) + O(log(t)/t).",
-    "HOLDS", _descent_sum,
-    why="A later line of the appendix, γ_2 ≥ log(ηct + 1), has lost p_2(1−α) and is false: α = 0, p = 1/2, c = 2, η = 1, t = 5 gives 1.604 < 2.398.",
-    amendment=Amendment(
-        "γ_2(t) ≥ G⁻¹(1 + ηp_2c_0t) at every step, for every η; the remainder is at least −1.0238 log(s)/s.",
-        _descent_sum_exact, "φ ≥ 2p_2/(1 + a) for every r > 0, a ≥ 1 (it reduces to (cosh γ_1 − 1) a(a − 1) ≥ 0); then convexity of G."),
+C38 = Checks(
+    _descent_sum,
+    corrected=_descent_sum_exact,
     certificates=_descent_sum_proof,
     curves=lambda: Curves(
         "γ_2 under descent, α = 0.95, p_1 = 3/4, c = 2, η = 10", ("step", descents(0)[1][1:]),
@@ -139,17 +135,12 @@ def _box_curves() -> Curves:
         "corrected": flat(high), "corrected, below": flat(low)}, "γ_1")  # fmt: skip
 
 
-C39 = Claim(
-    "C39", "thm:two-flow", "descent: |γ_1 − γ̄| ≤ η(1−α)p_1 + p_1/(2p_2) + O(1/t), and the box [γ_min, γ_max]",
-    "For gradient descent |γ_1 − ½ log(p_1/p_2)| ≤ η(1−α)p_1 + p_1/(2p_2) + O(1/t); and γ_1(t) is in [min(0, γ_min), γ_max] for all t.",
-    "FALSE-AS-PRINTED", lambda seed: _box(seed, printed.descent_half_gap_bounds),
-    why="A step reaches ηc(1+α)/2 times p_1 or p_2, not ηc(1−α) times them; what is refuted is the box. The theorem's line has the same slip, and an O(1/t) whose constant is free: it says nothing at any given time. At α = 0.95, p_1 = 3/4, c = 2, η = 10 the first step is at 4.875, above γ_max = 2.799.",
-    amendment=Amendment(
-        "min(0, γ̄ − (ηc(1+α)/2) p_2) ≤ γ_1(t) ≤ log(p_1/p_2) + (ηc(1+α)/2) p_1 at every step, from zero; nearly all of it is reached.",
-        lambda seed: both(_box(seed, interference.descent_half_gap_bounds), _box_is_sharp()),
-        "Below the nullcline (in [γ̄, 2γ̄]) a step is at most +(ηc(1+α)/2)p_1; above it γ_1 ≥ γ̄ and a step is at least −(ηc(1+α)/2)p_2; induct."),
-    certificates=_box_proof, curves=_box_curves,
-)  # fmt: skip
+C39 = Checks(
+    lambda seed: _box(seed, printed.descent_half_gap_bounds),
+    corrected=lambda seed: both(_box(seed, interference.descent_half_gap_bounds), _box_is_sharp()),
+    certificates=_box_proof,
+    curves=_box_curves,
+)
 
 
 def _steps_to_perfect(drawn: Pairs, last: int) -> np.ndarray:
@@ -204,16 +195,9 @@ def _perfect_corrected(seed: int) -> Evidence:
     )
 
 
-C40 = Claim(
-    "C40", "thm:two-flow", "any learning rate reaches perfect accuracy, and there is a trade-off in steps",
-    "For any learning rate η both margins eventually become positive; small rates are slow, very large ones oscillate for long.",
-    "HOLDS-UNDER-CONDITIONS", _always_perfect, hypotheses="η ≥ 0, α in [−1, 1]",
-    why="With η = 0 nothing moves, and at α = 1 the two margins are opposite.",
-    amendment=Amendment(
-        "True for η > 0 and α < 1. At α = 0.9, p_1 = 0.6, c = 2 it takes 8, 4, 3, 2, 4, 4, 4, 8, 8 steps for η = 1, 2, 3, 5, 10, 30, 100, 300, 1000; as η → ∞ it is a batch perceptron.",
-        _perfect_corrected, "C38: γ_2 → ∞; C39: γ_1 is bounded. Extreme parameters may need more than 10⁶ steps."),
+C40 = Checks(
+    _always_perfect,
+    corrected=_perfect_corrected,
     certificates=lambda: [Certificate(
         "η = 0, α = 1/2, p_1 = 3/4: the second margin is positive after a step", first_step(fmpq(1, 2), fmpq(3, 4), 2, 0)[1], ">", fmpq(0))],
 )  # fmt: skip
-
-CLAIMS = [C38, C39, C40]

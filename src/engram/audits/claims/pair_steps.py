@@ -11,10 +11,10 @@ from engram.audits._balls import (
     sigma,
 )
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim
 from engram.audits._evidence import Evidence, at_least, both, equal, true
 from engram.audits._parameters import pairs, random_weights, rng_for
 from engram.audits._runs import descend_pairs
+from engram.audits.claims._checks import Checks
 from engram.audits.claims._pair_runs import RUNS, descents
 from engram.capacity import max_margin
 from engram.problem import Problem, two_tokens
@@ -50,11 +50,7 @@ def _one_step(seed: int) -> Evidence:
     return both(*parts)
 
 
-C28 = Claim(
-    "C28", "eq:two-descent", "the two margins under descent",
-    "Δm_i = cη (p_i/(1 + e^{m_i}) − α p_j/(1 + e^{m_j})) with c = ‖u_1 − u_2‖².",
-    "HOLDS", _one_step,
-)  # fmt: skip
+C28 = Checks(_one_step)
 
 
 def _cone(seed: int, sign: float) -> Evidence:
@@ -69,17 +65,11 @@ def _cone(seed: int, sign: float) -> Evidence:
     return both(*parts)
 
 
-C30 = Claim(
-    "C30", "app:two-tokens-interference", "for α ≤ 0 the dynamics advance in the cone ℝ₊e_1 + ℝ₊e_2",
-    "If α ≤ 0, the dynamics always advance in the cone ℝ₊·e_1 + ℝ₊·e_2.",
-    "FALSE-AS-PRINTED", lambda seed: _cone(seed, 1.0),
-    why="Token 2 asks for the other class: Wᵀ(u_1 − u_2) moves by ηc (p_1/(1+e^{m_1}) e_1 − p_2/(1+e^{m_2}) e_2).",
-    amendment=Amendment(
-        "The cone is ℝ₊e_1 − ℝ₊e_2, and for every α.",
-        lambda seed: _cone(seed, -1.0), "The gradient formula, projected on u_1 − u_2."),
+C30 = Checks(
+    lambda seed: _cone(seed, 1.0),
+    corrected=lambda seed: _cone(seed, -1.0),
     certificates=precisely(lambda: [Certificate(
         "α = 0, p = (1/2, 1/2), W = 0, c = 1: the e_2-coefficient is at least 0", -arb(fmpq(1, 2)) * sigma(arb(0)), ">=", fmpq(0))]),
-    place="Appendix C",
 )  # fmt: skip
 
 
@@ -101,15 +91,9 @@ def _half_velocity(seed: int, form) -> Evidence:
     return both(*parts)
 
 
-C31 = Claim(
-    "C31", "eq:two-input", "the flow of γ_1 and γ_2",
-    "dγ_1/d(ct) = (1+α)(p_1/(1+e^{m_1}) − p_2/(1+e^{m_2})) and dγ_2/d(ct) = (1−α)(… + …), with γ_i = ½(u_1−u_2)ᵀW f_i.",
-    "FALSE-AS-PRINTED", lambda seed: _half_velocity(seed, printed.half_velocity),
-    why="The appendix derives (2/c) dγ/dt = …, then drops the 2: the printed flow is twice as fast. "
-        "At α = 1/2, c = 2, W = 0, γ_2 moves at 1/4, printed 1/2.",
-    amendment=Amendment(
-        "dγ_1/dt = (c/2)(1+α)(p_1 σ(−m_1) − p_2 σ(−m_2)), dγ_2/dt = (c/2)(1−α)(p_1 σ(−m_1) + p_2 σ(−m_2)), σ the logistic function.",
-        lambda seed: _half_velocity(seed, interference.flow_velocity), "γ_1 = (m_1 − m_2)/2, γ_2 = (m_1 + m_2)/2, and C28."),
+C31 = Checks(
+    lambda seed: _half_velocity(seed, printed.half_velocity),
+    corrected=lambda seed: _half_velocity(seed, interference.flow_velocity),
     certificates=precisely(lambda: [Certificate(
         "α = 1/2, c = 2, p_1 = 3/4, W = 0: dγ_2/dt, from the margins' first step, is c(1−α)(p_1 + p_2)/2",
         sum(pair_descent(fmpq(1, 2), fmpq(3, 4), 2, 1, 1)[1], arb(0)) / 2, "==", 2 * (1 - fmpq(1, 2)) * sigma(arb(0)))]),
@@ -156,17 +140,11 @@ def _one_step_proof() -> list[Certificate]:
     ]
 
 
-C29 = Claim(
-    "C29", "eq:two-descent", "for α ≤ 0 a single step reaches perfect accuracy",
-    "When α ≤ 0 both margins increase, there is no competition, and a single gradient step is enough.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: _one_step_learns(seed, from_zero=False), hypotheses="any start, since none is named",
-    why="From a start with both margins at −50 one step of η = 1 leaves −48.5.",
-    amendment=Amendment(
-        "From W_0 = 0, for any η > 0, one step is enough if and only if α < p_2/p_1. For α ≤ 0 margins and loss are monotone for every η.",
-        _exact_condition, "The first step has m_2 = (ηc/2)(p_2 − αp_1) and m_1 = (ηc/2)(p_1 − αp_2) > 0."),
+C29 = Checks(
+    lambda seed: _one_step_learns(seed, from_zero=False),
+    corrected=_exact_condition,
     certificates=_one_step_proof,
-    place="Section 4.2",
-)  # fmt: skip
+)
 
 
 def _sum_grows(seed: int, *, parallel: bool) -> Evidence:
@@ -194,17 +172,9 @@ def _max_margin_form(seed: int) -> Evidence:
     return both(*parts)
 
 
-C32 = Claim(
-    "C32", "eq:two-input", "γ_2 always increases, and f_2 is the max-margin direction",
-    "γ_2 always increases during the dynamics; W grows along f_2 = e_1 − e_2, which is the max-margin direction.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: _sum_grows(seed, parallel=True), hypotheses="α in [−1, 1]",
-    why="At α = 1, which is allowed, f_2 = 0 and γ_2 stays 0.",
-    amendment=Amendment(
-        "True for −1 ≤ α < 1; W_mm = (u_1−u_2)/c ⊗ (e_1−e_2)/(1−α), ‖W_mm‖² = 2/(c(1−α)).",
-        _max_margin_form, "dγ_2/dt is (c/2)(1−α) times a positive number; KKT conditions with equal multipliers."),
+C32 = Checks(
+    lambda seed: _sum_grows(seed, parallel=True),
+    corrected=_max_margin_form,
     certificates=lambda: [Certificate(
         "α = 1, p_1 = 3/4, c = 2, η = 1: γ_2 > 0 after one step", sum(first_step(fmpq(1), fmpq(3, 4), 2, 1), fmpq(0)) / 2, ">", fmpq(0))],
-    place="Section 4.2",
 )  # fmt: skip
-
-CLAIMS = [C28, C29, C30, C31, C32]
