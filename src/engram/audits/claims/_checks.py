@@ -14,12 +14,12 @@ from engram.audits._claim import Amendment, Check, Claim, Curves, Verdict
 
 @dataclass(frozen=True)
 class Checks:
-    """What computes of a claim; `C15 = Checks(...)` finds its words under `[C15]`.
+    """What computes of a claim; the words of `C15 = Checks(...)` are under `[C15]`.
 
     Args:
         printed: Checks the statement as printed. None if it cannot be tested.
         corrected: Checks what is true instead, the `[C15.amendment]`.
-        certificates: Comparisons in ball arithmetic, computed anew each time.
+        certificates: Comparisons in ball arithmetic, computed again each time.
         curves: What to draw.
     """
 
@@ -30,59 +30,59 @@ class Checks:
 
 
 def claims_of(part: ModuleType) -> list[Claim]:
-    """The claims of a module such as `model`, with the words of `model.toml`, in its order."""
+    """The claims of a module such as `model`, with the words of `model.toml`, in the order of that file."""
     file = resources.files("engram.audits.claims") / f"{part.__name__.rpartition('.')[2]}.toml"
+    checks = {name: value for name, value in vars(part).items() if isinstance(value, Checks)}
+    return join(checks, file.read_text(encoding="utf-8"), file.name)
+
+
+def join(checks: Mapping[str, Checks], text: str, file: str) -> list[Claim]:
+    """Checks and words put together by number; neither may be without the other."""
     try:
-        words = tomllib.loads(file.read_text(encoding="utf-8"))
+        words = _unwrap(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{file.name} must be TOML: {error}.") from error
-    checks = {name: each for name, each in vars(part).items() if isinstance(each, Checks)}
-    return joined(checks, words, file.name)
+        raise InputError(f"`{file}` must be TOML, got: {error}.") from error
+    _check_names(f"`{file}`", words, checks)
+    return [_claim(name, checks[name], words[name], f"[{name}] in `{file}`") for name in words]
 
 
-def joined(checks: Mapping[str, Checks], words: Mapping[str, Any], file: str) -> list[Claim]:
-    """Checks and words put together by their names; each must have the other."""
-    _check_names(file, words, checks)
-    return [_claim(name, checks[name], words[name], f"[{name}] of {file}") for name in words]
+def _unwrap(words: Any) -> Any:
+    """A line break within a text is a space."""
+    if isinstance(words, dict):
+        return {name: _unwrap(text) for name, text in words.items()}
+    return " ".join(words.split())
 
 
-def _claim(name: str, checks: Checks, words: Mapping[str, Any], place: str) -> Claim:
-    tables = ["amendment"] if checks.corrected else []
-    needed = ["title", "label", "verdict", "statement", *tables]
+def _claim(name: str, checks: Checks, words: dict[str, Any], place: str) -> Claim:
+    needed = [
+        "title",
+        "label",
+        "verdict",
+        "statement",
+        *(["amendment"] if checks.corrected else []),
+    ]
     _check_names(place, words, needed, ["place", "hypotheses", "why"])
-    texts = {key: _on_one_line(text) for key, text in words.items() if key != "amendment"}
-    if texts["verdict"] not in get_args(Verdict):
+    if words["verdict"] not in get_args(Verdict):
         known = ", ".join(get_args(Verdict))
-        raise InputError(f"{place}: `verdict` must be one of {known}, got {texts['verdict']}.")
+        raise InputError(f"{place}: `verdict` must be one of {known}, got {words['verdict']}.")
     amendment = None
     if checks.corrected is not None:
-        more = words["amendment"]
-        _check_names(f"`amendment` in {place}", more, ["statement"], ["proof"])
-        proof = _on_one_line(more.get("proof", ""))
-        amendment = Amendment(_on_one_line(more["statement"]), checks.corrected, proof)
-    return Claim(
-        id=name,
-        printed=checks.printed,
-        amendment=amendment,
-        certificates=checks.certificates,
-        curves=checks.curves,
-        **texts,
-    )
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(text.split())
+        corrected = words.pop("amendment")
+        _check_names(f"`amendment` of {place}", corrected, ["statement"], ["proof"])
+        amendment = Amendment(check=checks.corrected, **corrected)
+    code = {"certificates": checks.certificates, "curves": checks.curves}
+    return Claim(id=name, printed=checks.printed, amendment=amendment, **code, **words)
 
 
 def _check_names(
-    place: str, found: Collection[str], needed: Collection[str], optional: Collection[str] = ()
+    place: str, given: Collection[str], needed: Collection[str], optional: Collection[str] = ()
 ) -> None:
-    missing = [name for name in needed if name not in found]
-    extra = [name for name in found if name not in {*needed, *optional}]
+    missing = [name for name in needed if name not in given]
     if missing:
         raise InputError(
             f"{place} must have {', '.join(missing)}, as its checks do. Add the words."
         )
-    if extra:
-        told = ", ".join(extra)
-        raise InputError(f"{place} must not have {told}: there are no checks for it. Delete it.")
+    unknown = [name for name in given if name not in {*needed, *optional}]
+    if unknown:
+        names = ", ".join(unknown)
+        raise InputError(f"{place} must not have {names}, without checks. Delete or correct it.")

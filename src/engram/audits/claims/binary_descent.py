@@ -1,6 +1,7 @@
 """C15 to C18: orthogonal inputs, two classes, gradient descent (Theorem 2)."""
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,16 @@ from engram import memory
 from engram.audits._balls import descent_margins, isolate, maximum, precisely, softplus
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
+from engram.audits._evidence import (
+    MANY_STEPS,
+    Evidence,
+    all_of,
+    at_least,
+    at_most,
+    both,
+    equal,
+    true,
+)
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_token, steps_to
 from engram.audits.claims._binary_runs import descents, encloses, started
@@ -84,18 +94,17 @@ def _thresholds(seed: int) -> Evidence:
     )
 
 
-def _expansion(seed: int) -> Evidence:
+@all_of
+def _expansion(seed: int) -> Iterator[Evidence]:
     """e^m = x t + (x/2 - 1) log t + C(x): where violations come too late to wait for (x < 2)."""
     x, at, m = descents(seed)
-    parts = []
     for index in (3, 4, 6, 7, 8):
         y, t, C = np.exp(m[index, -1]), at[-1], binary.expansion_constant(x[index], 1.0)
         told = x[index] * t + (x[index] / 2 - 1) * np.log(t) + C
-        parts.append(equal(y - x[index] * t, told - x[index] * t, tolerance=1e-3, x=x[index]))
+        yield equal(y - x[index] * t, told - x[index] * t, tolerance=1e-3, x=x[index])
     # Near 2 the bound fails only at t = e^(C / (1 - x/2)): 57,439 at x = 1.9, about 1e49 at 1.99.
     late = binary.expansion_constant(1.9, 1.0) / 0.05
-    parts.append(equal(late, np.log(57_439), tolerance=0.01, x=1.9))
-    return both(*parts)
+    yield equal(late, np.log(57_439), tolerance=0.01, x=1.9)
 
 
 @precisely
@@ -161,14 +170,6 @@ C15 = Checks(
     curves=lambda: _margin_curves(0.1),
 )
 
-C16 = Checks(
-    lambda seed: _margin_as_printed(seed, lambda x: -1 / x),
-    corrected=lambda seed: _weak_bound(seed),
-    certificates=precisely(lambda: [Certificate(
-        "m_1 ≥ log(1 + ηc) at ηc = 1/10", descent_margins(fmpq(1, 10), 1)[1], ">=", arb(fmpq(11, 10)).log())]),
-    curves=lambda: _margin_curves(0.5),
-)  # fmt: skip
-
 
 def _weak_bound(seed: int) -> Evidence:
     x, at, m = descents(seed)
@@ -176,6 +177,15 @@ def _weak_bound(seed: int) -> Evidence:
     return at_least(
         m, told, learning_rate_times_rate=x[:, None], step=at[None, :], tolerance=MANY_STEPS
     )
+
+
+C16 = Checks(
+    lambda seed: _margin_as_printed(seed, lambda x: -1 / x),
+    corrected=_weak_bound,
+    certificates=precisely(lambda: [Certificate(
+        "m_1 ≥ log(1 + ηc) at ηc = 1/10", descent_margins(fmpq(1, 10), 1)[1], ">=", arb(fmpq(11, 10)).log())]),
+    curves=lambda: _margin_curves(0.5),
+)  # fmt: skip
 
 
 # --- C17, C18 ---
@@ -198,9 +208,10 @@ def _loss_bound(seed: int, constant: float) -> Evidence:
     )
 
 
-def _whole_loss_bound(seed: int) -> Evidence:
+@all_of
+def _whole_loss_bound(seed: int) -> Iterator[Evidence]:
     """The same for whole problems, by `memory` and by the theory's own formulas."""
-    rng, parts = rng_for(seed, "C17"), []
+    rng = rng_for(seed, "C17")
     for index in range(4):
         problem = random_problem(rng, 4, 2, 6, orthogonal=True)
         eta, steps = 10 ** rng.uniform(-1, 1), np.array([1, 3, 10, 30, 100])
@@ -209,13 +220,10 @@ def _whole_loss_bound(seed: int) -> Evidence:
             W = W - eta * np.asarray(memory.grad(problem, W))
             if step in steps:
                 losses.append(float(memory.loss(problem, W)))
-        parts.append(
-            at_most(losses, binary.descent_loss_bound(steps, problem, eta), step=steps, model=index)
+        yield at_most(
+            losses, binary.descent_loss_bound(steps, problem, eta), step=steps, model=index
         )
-        parts.append(
-            at_most(losses, binary.flow_loss(eta * steps, problem), step=steps, model=index)
-        )
-    return both(*parts)
+        yield at_most(losses, binary.flow_loss(eta * steps, problem), step=steps, model=index)
 
 
 def _loss_constant_is_sharp(seed: int) -> Evidence:

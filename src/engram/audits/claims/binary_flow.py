@@ -1,6 +1,7 @@
 """C09 to C14: orthogonal inputs, two classes, gradient flow (Theorem 2)."""
 
 import functools
+from collections.abc import Iterator
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ from engram._precision import in_double
 from engram.audits._balls import inverse_g, maximum, precisely
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal
+from engram.audits._evidence import Evidence, all_of, at_least, at_most, both, equal
 from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import flow_token
 from engram.audits.claims._binary_runs import SOLVER, encloses, flows
@@ -26,16 +27,16 @@ from engram.theory import binary, printed
 # --- C09 ---
 
 
-def _decoupled(seed: int) -> Evidence:
-    rng, parts = rng_for(seed, "C09"), []
+@all_of
+def _decoupled(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C09")
     for index in range(30):
         problem = random_problem(rng, 4, 2, 6, orthogonal=True)
         W, eta = random_weights(rng, 6, 3.0), 10 ** rng.uniform(-3, 2)
         m = np.asarray(memory.margins(problem, W))
         after = np.asarray(memory.margins(problem, W - eta * np.asarray(memory.grad(problem, W))))
         step = np.asarray(binary.descent_step(m, binary.rates(problem), eta))
-        parts.append(equal(after, step, tolerance=1e-12, model=index))
-    return both(*parts)
+        yield equal(after, step, tolerance=1e-12, model=index)
 
 
 C09 = Checks(_decoupled)
@@ -196,9 +197,10 @@ def _final_weights(problem: Problem, dynamics, W0, steps, key=None):
 
 
 @in_double
-def _representation(seed: int, *, signed: bool) -> Evidence:
+@all_of
+def _representation(seed: int, *, signed: bool) -> Iterator[Evidence]:
     """W from margins against W itself, under descent and SGD."""
-    rng, parts = rng_for(seed, "C14"), []
+    rng = rng_for(seed, "C14")
     for index in range(3):
         problem, W0 = _binary_problem(rng), rng.normal(size=(4, 4))
         for dynamics in (GradientDescent(2.0, 30), StochasticGradientDescent(1.0, 30, 2)):
@@ -207,8 +209,7 @@ def _representation(seed: int, *, signed: bool) -> Evidence:
             m = np.asarray(memory.margins(problem, W))
             sign = 1 - 2 * problem.targets if signed else 1
             told = binary.weights_from_margins(problem, sign * m, W0)
-            parts.append(equal(told, W, tolerance=1e-12, model=index))
-    return both(*parts)
+            yield equal(told, W, tolerance=1e-12, model=index)
 
 
 @in_double

@@ -1,7 +1,9 @@
 """C52 to C56: statements of the paper that stand between its theorems."""
 
+import dataclasses
 import functools
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -14,7 +16,16 @@ from engram._precision import in_double
 from engram.audits._balls import descent_margins, dot, precisely, rationals
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, frequency, true
+from engram.audits._evidence import (
+    Evidence,
+    all_of,
+    at_least,
+    at_most,
+    both,
+    equal,
+    frequency,
+    true,
+)
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_token
 from engram.audits._written_out import most_robust, robust_radius
@@ -82,13 +93,8 @@ def _often_enough(seed: int) -> Evidence:
         equal(float(memory.error_rate(many, np.eye(2))), 0.0),
         at_least((m > 0).mean(0)[0], (m > 0).mean(0)[4], tolerance=0.2),
     )  # fmt: skip
-    return Evidence(
-        found.slack,
-        found.where,
-        found.tolerance,
-        f"{stored.mean():.3f} can be stored, {learnt.mean():.3f} are after 20,000 steps, of {_DRAWS} draws",
-        found.cases,
-    )
+    note = f"{stored.mean():.3f} can be stored, {learnt.mean():.3f} are after 20,000 steps, of {_DRAWS} draws"
+    return dataclasses.replace(found, note=note)
 
 
 _RING = rationals(["1", "0"], ["3/5", "4/5"], ["-3/5", "4/5"])
@@ -123,27 +129,25 @@ def _limited(seed: int) -> Evidence:
     return at_most(found, 1.0, model=np.arange(len(found)))
 
 
-def _decoupled(seed: int) -> Evidence:
+@all_of
+def _decoupled(seed: int) -> Iterator[Evidence]:
     """Tokens do not touch each other; and with two classes, or orthonormal outputs, none ever falls."""
-    rng, found = rng_for(seed, "C53"), []
+    rng = rng_for(seed, "C53")
     for index in range(10):
         problem = random_problem(rng, 3, 5, 4, orthogonal=True)
         W = rng.normal(size=(4, 4))
         step = np.asarray(memory.grad(problem, W))
         alone = Problem(problem.inputs[:1], problem.outputs, [1.0], problem.targets[:1])
         told = problem.probs[0] * np.asarray(memory.grad(alone, W)) @ problem.inputs[0]
-        found.append(equal(step @ problem.inputs[0], told, tolerance=1e-12, model=index))
+        yield equal(step @ problem.inputs[0], told, tolerance=1e-12, model=index)
         for calm in (random_problem(rng, 3, 2, 4, orthogonal=True), orthonormal(3, 4, key=index)):
             V = rng.normal(size=(4, 4))
             after = V - 10 ** rng.uniform(-1, 3) * np.asarray(memory.grad(calm, V))
-            found.append(
-                at_least(
-                    np.asarray(memory.margins(calm, after)) - np.asarray(memory.margins(calm, V)),
-                    0.0,
-                    tolerance=1e-9,
-                )
+            yield at_least(
+                np.asarray(memory.margins(calm, after)) - np.asarray(memory.margins(calm, V)),
+                0.0,
+                tolerance=1e-9,
             )
-    return both(*found)
 
 
 def _first_margin() -> fmpq | arb:
@@ -197,14 +201,8 @@ def _falls_back(seed: int) -> Evidence:
 @precisely
 def _catch_up_proof() -> list[Certificate]:
     ratio = lambda x: descent_margins(x / 9, 20)[20] / descent_margins(x, 20)[20]
-    return [
-        Certificate(
-            "p = (9/10, 1/10), 20 steps: the ratio of margins at ηc_1 = 100 is at least that at ηc_1 = 5",
-            ratio(fmpq(100)),
-            ">=",
-            ratio(fmpq(5)),
-        )
-    ]
+    statement = "p = (9/10, 1/10), 20 steps: the ratio of margins at ηc_1 = 100 is at least that at ηc_1 = 5"
+    return [Certificate(statement, ratio(fmpq(100)), ">=", ratio(fmpq(5)))]
 
 
 C54 = Checks(
@@ -312,7 +310,7 @@ def _about_d_corrected(seed: int) -> Evidence:
         at_least(np.diff(growing, axis=1), 0.0, tolerance=0.3),
         at_least([values[-1] for values in growing], 2.0),
     )  # fmt: skip
-    return Evidence(evidence.slack, evidence.where, evidence.tolerance, told, evidence.cases)
+    return dataclasses.replace(evidence, note=told)
 
 
 C56 = Checks(_about_d, corrected=_about_d_corrected)

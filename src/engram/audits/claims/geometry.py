@@ -1,6 +1,8 @@
 """C43 to C48: the plane, the Hessian, sharpness, calibration."""
 
+import dataclasses
 import functools
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -11,7 +13,16 @@ from engram._precision import in_double
 from engram.audits._balls import isolate, precisely, sigma
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, frequency, true
+from engram.audits._evidence import (
+    Evidence,
+    all_of,
+    at_least,
+    at_most,
+    both,
+    equal,
+    frequency,
+    true,
+)
 from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import descend_pairs
 from engram.audits._written_out import (
@@ -35,8 +46,9 @@ def _slope_in_the_plane(g, E, sign, p):
     return jax.grad(lambda g: (p * jax.nn.softplus(sign * (E @ g))).sum())(g)
 
 
-def _plane(seed: int) -> Evidence:
-    rng, found = rng_for(seed, "C43"), []
+@all_of
+def _plane(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C43")
     for index in range(20):
         problem, W = random_problem(rng, 4, 2, 2), random_weights(rng, 2, 3.0)
         u = problem.outputs[1] - problem.outputs[0]
@@ -45,26 +57,23 @@ def _plane(seed: int) -> Evidence:
         told = -(u @ u) * np.asarray(
             _slope_in_the_plane(u @ W, problem.inputs, sign, problem.probs)
         )
-        found.append(equal(moved, told, tolerance=1e-12, model=index))
-    return both(*found)
+        yield equal(moved, told, tolerance=1e-12, model=index)
 
 
 C43 = Checks(_plane)
 
 
-def _hessian(seed: int) -> Evidence:
-    rng, found = rng_for(seed, "C44"), []
+@all_of
+def _hessian(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C44")
     for index in range(20):
         problem, W = random_problem(rng, 4, 3, 3), random_weights(rng, 3, 3.0)
-        found.append(
-            equal(
-                np.asarray(memory.hessian(problem, W)),
-                np.asarray(autohess(W, *parts(problem))),
-                tolerance=1e-12,
-                model=index,
-            )
+        yield equal(
+            np.asarray(memory.hessian(problem, W)),
+            np.asarray(autohess(W, *parts(problem))),
+            tolerance=1e-12,
+            model=index,
         )
-    return both(*found)
 
 
 C44 = Checks(_hessian)
@@ -89,8 +98,9 @@ def _sharpest_at_zero(seed: int) -> Evidence:
     return at_most(sharp, at_zero, tolerance=1e-8, model=np.arange(21))
 
 
-def _sharpest_for_two(seed: int) -> Evidence:
-    rng, found = rng_for(seed, "C45"), []
+@all_of
+def _sharpest_for_two(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C45")
     for index in range(12):
         problem = random_problem(rng, 3, 2, 3)
         at_zero = float(memory.sharpness(problem, np.zeros((3, 3))))
@@ -99,13 +109,12 @@ def _sharpest_for_two(seed: int) -> Evidence:
         u = problem.outputs[0] - problem.outputs[1]
         lengths = (problem.inputs**2).sum(1)
         bound = (u @ u) * lengths.max() * float(memory.loss(problem, W))
-        found.append(at_most(sharp / at_zero, 1.0, tolerance=1e-8, model=index))
-        found.append(at_most(sharp / at_zero, bound / at_zero, tolerance=1e-8, model=index))
+        yield at_most(sharp / at_zero, 1.0, tolerance=1e-8, model=index)
+        yield at_most(sharp / at_zero, bound / at_zero, tolerance=1e-8, model=index)
     for alpha, p1 in ((0.95, 0.75), (-0.5, 0.6), (0.3, 0.99)):
         told = interference.smoothness(alpha, p1)
         sharp = float(memory.sharpness(two_tokens(alpha, p1), np.zeros((2, 2))))
-        found.append(equal(sharp, told, tolerance=1e-8, correlation=alpha, p1=p1))
-    return both(*found)
+        yield equal(sharp, told, tolerance=1e-8, correlation=alpha, p1=p1)
 
 
 @precisely
@@ -115,14 +124,8 @@ def _tie_proof() -> list[Certificate]:
     # Along (1, −1, 0)/√2 the Hessian of one orthonormal token is this; the sharpness is at least it.
     gap = q[0] - q[1]
     along = (q[0] + q[1]) / 2 - gap * gap / 2
-    return [
-        Certificate(
-            "M = 3, one token, orthonormal, w = (50, 50, −50): the sharpness is at most 1/3, that at W = 0",
-            along,
-            "<=",
-            fmpq(1, 3),
-        )
-    ]
+    statement = "M = 3, one token, orthonormal, w = (50, 50, −50): the sharpness is at most 1/3, that at W = 0"
+    return [Certificate(statement, along, "<=", fmpq(1, 3))]
 
 
 C45 = Checks(_sharpest_at_zero, corrected=_sharpest_for_two, certificates=_tie_proof)
@@ -330,13 +333,7 @@ def _norm_corrected(seed: int) -> Evidence:
         frequency(found[40][1], below=0.1),
         rising,
     )
-    return Evidence(
-        evidence.slack,
-        evidence.where,
-        evidence.tolerance,
-        f"excess risk by N: {notes}",
-        evidence.cases,
-    )
+    return dataclasses.replace(evidence, note=f"excess risk by N: {notes}")
 
 
 C48 = Checks(_norm_as_printed, corrected=_norm_corrected)

@@ -1,6 +1,7 @@
 """C01 to C08: the model, its gradient, the particle system, margins."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 from flint import arb, fmpq
@@ -9,7 +10,7 @@ from scipy.integrate import solve_ivp
 from engram import memory, particles, theory
 from engram.audits._balls import dot, precisely, rationals
 from engram.audits._certificate import Certificate
-from engram.audits._evidence import Evidence, at_least, both, equal, true
+from engram.audits._evidence import Evidence, all_of, at_least, both, equal, true
 from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import flow_pairs
 from engram.audits._written_out import autograd, parts
@@ -74,14 +75,13 @@ def _batch_mean(problem: Problem, W: np.ndarray, size: int) -> tuple[np.ndarray,
     return mean, np.asarray(system.grad(W))
 
 
-def _batches(seed: int, divisor: float) -> Evidence:
+@all_of
+def _batches(seed: int, divisor: float) -> Iterator[Evidence]:
     rng = rng_for(seed, "C02")
-    parts = []
     for index in range(4):
         problem, W = random_problem(rng, 2, 3, 4), random_weights(rng, 4, 1.0)
         mean, gradient = _batch_mean(problem, W, 4)
-        parts.append(equal(mean / divisor, gradient, model=index))
-    return both(*parts)
+        yield equal(mean / divisor, gradient, model=index)
 
 
 @precisely
@@ -163,36 +163,35 @@ def _tensor_scores(problem: Problem, W: np.ndarray) -> np.ndarray:
 def _orientation_proof() -> list[Certificate]:
     W, (e, u) = rationals(["0", "1"], ["0", "0"]), rationals(["1", "0"], ["0", "1"])
     applied = lambda v: [dot(row, v) for row in W]
-    told = "⟨e, W u⟩ = ⟨u, W e⟩ for W = (0 1; 0 0), e = (1, 0), u = (0, 1)"
-    return [Certificate(told, dot(e, applied(u)), "==", dot(u, applied(e)))]
+    statement = "⟨e, W u⟩ = ⟨u, W e⟩ for W = (0 1; 0 0), e = (1, 0), u = (0, 1)"
+    return [Certificate(statement, dot(e, applied(u)), "==", dot(u, applied(e)))]
 
 
 C04 = Checks(
     lambda seed: _orientation(seed, theory.printed.scores),
     corrected=lambda seed: _orientation(seed, _tensor_scores),
-    certificates=lambda: _orientation_proof(),
+    certificates=_orientation_proof,
 )
 
 
 # --- C05, C06 ---
 
 
-def _gradient(seed: int) -> Evidence:
-    found = []
+@all_of
+def _gradient(seed: int) -> Iterator[Evidence]:
     for index, (problem, W) in enumerate(_models(seed, "C05")):
         gradient = np.asarray(memory.grad(problem, W))
         auto = np.asarray(autograd(W, *parts(problem)))
-        found.append(equal(gradient, auto, tolerance=1e-13, model=index))
+        yield equal(gradient, auto, tolerance=1e-13, model=index)
         inside = np.asarray(memory.project_on_updates(problem, gradient))
-        found.append(equal(gradient, inside, tolerance=1e-13, model=index))
-    return both(*found)
+        yield equal(gradient, inside, tolerance=1e-13, model=index)
 
 
 C05 = Checks(_gradient)
 
 
-def _particles(seed: int) -> Evidence:
-    found = []
+@all_of
+def _particles(seed: int) -> Iterator[Evidence]:
     for index, (problem, W) in enumerate(_models(seed, "C06")):
         E, U, p, y = parts(problem)
         w = np.asarray(memory.scores(problem, W))
@@ -204,9 +203,8 @@ def _particles(seed: int) -> Evidence:
         moved = np.asarray(memory.scores(problem, W - np.asarray(memory.grad(problem, W)))) - w
         force = np.asarray(particles.force(problem, w))
         size = max(1.0, np.abs(w).max())  # moved is a difference of scores of that size
-        found.append(equal(printed / size, moved / size, tolerance=1e-12, model=index))
-        found.append(equal(printed, force, tolerance=1e-13, model=index))
-    return both(*found)
+        yield equal(printed / size, moved / size, tolerance=1e-12, model=index)
+        yield equal(printed, force, tolerance=1e-13, model=index)
 
 
 C06 = Checks(_particles)

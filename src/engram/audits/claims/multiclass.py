@@ -1,6 +1,7 @@
 """C19 to C27: orthogonal inputs and many classes (Theorem 3)."""
 
 import functools
+from collections.abc import Iterator
 
 import numpy as np
 from flint import arb, fmpq
@@ -9,7 +10,16 @@ from engram import memory, particles
 from engram.audits._balls import descent_margins, dot, isolate, precisely, precision
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
+from engram.audits._evidence import (
+    MANY_STEPS,
+    Evidence,
+    all_of,
+    at_least,
+    at_most,
+    both,
+    equal,
+    true,
+)
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_classes, descend_token, flow_classes, steps_to
 from engram.audits.claims._checks import Checks
@@ -43,33 +53,31 @@ def _flows(seed: int) -> tuple[np.ndarray, ...]:
 # --- C19, C21 ---
 
 
-def _velocities(seed: int) -> Evidence:
-    rng, parts = rng_for(seed, "C19"), []
+@all_of
+def _velocities(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C19")
     for index in range(20):
         norms, rate = rng.uniform(0.5, 2.0, 4), 10 ** rng.uniform(-1, 1)
         problem, w = _family(rng, norms, rate), rng.normal(size=(1, 4)) * 3
         told = multiclass.flow_velocity(w, np.array([rate]), norms)
-        parts.append(
-            equal(np.asarray(particles.force(problem, w)), told, tolerance=1e-13, model=index)
-        )
-    return both(*parts)
+        yield equal(np.asarray(particles.force(problem, w)), told, tolerance=1e-13, model=index)
 
 
 C19 = Checks(_velocities)
 
 
-def _tightest(seed: int) -> Evidence:
-    rng, parts = rng_for(seed, "C21"), []
+@all_of
+def _tightest(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C21")
     for index in range(20):
         rate = 10 ** rng.uniform(-1, 1)
         problem, w = _family(rng, np.ones(4), rate), rng.normal(size=(1, 4)) * 3
         force = np.asarray(particles.force(problem, w))
         told = multiclass.margin_velocity(w, np.array([rate]))
-        parts.append(equal(force[:, :1] - force[:, 1:], told, tolerance=1e-13, model=index))
+        yield equal(force[:, :1] - force[:, 1:], told, tolerance=1e-13, model=index)
         c = np.exp(w[0, 1:, None] - w[0, None, 1:]).sum(0)
         k = w[0, 1:].argmax()
-        parts.append(both(at_least(c[k], 1.0, model=index), at_most(c[k], 3.0, model=index)))
-    return both(*parts)
+        yield both(at_least(c[k], 1.0, model=index), at_most(c[k], 3.0, model=index))
 
 
 C21 = Checks(_tightest)
@@ -78,47 +86,37 @@ C21 = Checks(_tightest)
 # --- C20 ---
 
 
-def _kept_as_printed(seed: int) -> Evidence:
+@all_of
+def _kept_as_printed(seed: int) -> Iterator[Evidence]:
     """Every pair of classes, orthogonal outputs of any length: the drift along the flow."""
     rate, norms, start, w = _flows(seed)
     early = _TIMES <= 10.0  # later e^-w grows without bound
-    parts = []
     for i, j in ((1, 2), (0, 1)):
         value = np.asarray(printed.invariant(w[:, early], i, j))
-        parts.append(
-            equal(
-                value,
-                value[:, :1],
-                tolerance=_SOLVER,
-                run=np.arange(16)[:, None],
-                time=_TIMES[early],
-            )
+        yield equal(
+            value, value[:, :1], tolerance=_SOLVER, run=np.arange(16)[:, None], time=_TIMES[early]
         )
-    return both(*parts)
 
 
-def _kept(seed: int) -> Evidence:
+@all_of
+def _kept(seed: int) -> Iterator[Evidence]:
     _, norms, start, w = _flows(seed)
-    parts = []
     for run in range(16):
         exponential, linear = multiclass.invariants(w[run], norms[run])
         size = 1 + np.exp(-w[run, :, 1:]).max(1, keepdims=True) / norms[run].min() ** 2
-        parts.append(
-            equal(
-                exponential / size,
-                exponential[:1] / size,
-                tolerance=_SOLVER,
-                run=run,
-                time=_TIMES[:, None],
-            )
+        yield equal(
+            exponential / size,
+            exponential[:1] / size,
+            tolerance=_SOLVER,
+            run=run,
+            time=_TIMES[:, None],
         )
-        parts.append(equal(linear, linear[0], tolerance=_SOLVER, run=run, time=_TIMES))
+        yield equal(linear, linear[0], tolerance=_SOLVER, run=run, time=_TIMES)
     steps = descend_classes(np.ones(16), 1.0, start, steps_to(64), norms)
     linear = np.stack(
         [np.asarray(multiclass.invariants(steps[run], norms[run])[1]) for run in range(16)]
     )
-    parts.append(equal(linear, linear[:, :1], tolerance=1e-12, run=np.arange(16)[:, None]))
-    return both(*parts)
+    yield equal(linear, linear[:, :1], tolerance=1e-12, run=np.arange(16)[:, None])
 
 
 def _drift_proof() -> list[Certificate]:
@@ -133,7 +131,7 @@ def _drift_proof() -> list[Certificate]:
     ]  # fmt: skip
 
 
-C20 = Checks(_kept_as_printed, corrected=_kept, certificates=lambda: _drift_proof())
+C20 = Checks(_kept_as_printed, corrected=_kept, certificates=_drift_proof)
 
 
 # --- C22, C23 ---
@@ -198,20 +196,18 @@ def _coefficient(times: np.ndarray, M: int) -> np.ndarray:
     return w[:, 0] - w[:, 1]
 
 
-def _constant(seed: int, told) -> Evidence:
-    parts = []
+@all_of
+def _constant(seed: int, told) -> Iterator[Evidence]:
     for M in (3, 4):
         m = _coefficient(_TIMES, M)
-        parts.append(told(M, _TIMES[-1:], m[-1:]))
-    return both(*parts)
+        yield told(M, _TIMES[-1:], m[-1:])
 
 
-def _norms(seed: int) -> Evidence:
-    parts = []
+@all_of
+def _norms(seed: int) -> Iterator[Evidence]:
     for M in _CLASSES:
         U = np.eye(M)
-        parts.append(equal(np.linalg.norm(U[0] - U.mean(0)) ** 2, 1 - 1 / M, classes=M))
-    return both(*parts)
+        yield equal(np.linalg.norm(U[0] - U.mean(0)) ** 2, 1 - 1 / M, classes=M)
 
 
 _CENTRED = [1 - fmpq(1, 3), -fmpq(1, 3), -fmpq(1, 3)]  # u_1 less the mean of three basis vectors
@@ -245,16 +241,16 @@ C23 = Checks(
 # --- C24, C25, C26 ---
 
 
-def _increments(seed: int) -> Evidence:
-    rng, parts = rng_for(seed, "C24"), []
+@all_of
+def _increments(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C24")
     for index in range(20):
         rate, eta = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-3, 2)
         problem, w = _family(rng, np.ones(4), rate), rng.normal(size=(1, 4)) * 3
         force = eta * np.asarray(particles.force(problem, w))
         told = np.asarray(multiclass.descent_margin_steps(w, np.array([rate]), eta))
-        parts.append(equal(force[:, :1] - force[:, 1:], told, tolerance=1e-12, model=index))
-        parts.append(at_least(told, 0.0, model=index))
-    return both(*parts)
+        yield equal(force[:, :1] - force[:, 1:], told, tolerance=1e-12, model=index)
+        yield at_least(told, 0.0, model=index)
 
 
 def _larger_is_faster(seed: int, start: float) -> Evidence:
@@ -268,11 +264,8 @@ def _larger_is_faster(seed: int, start: float) -> Evidence:
 @precisely
 def _faster_proof() -> list[Certificate]:
     slow, fast = (descent_margins(x, 2, -10)[2] for x in (fmpq(19, 2), fmpq(21, 2)))
-    return [
-        Certificate(
-            "M = 2, m_0 = −10, two steps: ηc = 10.5 is at least as far as 9.5", fast, ">=", slow
-        )
-    ]
+    statement = "M = 2, m_0 = −10, two steps: ηc = 10.5 is at least as far as 9.5"
+    return [Certificate(statement, fast, ">=", slow)]
 
 
 C24 = Checks(
@@ -307,14 +300,10 @@ def _one_step_proof() -> list[Certificate]:
     q = arb(-50).exp() / (arb(-50).exp() + 2)
     other = 1 / (arb(-50).exp() + 2)
     after = -50 + (1 - q + other)
-    return [
-        Certificate(
-            "M = 3, w_0 = (−50, 0, 0), p‖e‖² = 1, η = 1: the margin after one step is at least 0",
-            after,
-            ">=",
-            fmpq(0),
-        )
-    ]
+    statement = (
+        "M = 3, w_0 = (−50, 0, 0), p‖e‖² = 1, η = 1: the margin after one step is at least 0"
+    )
+    return [Certificate(statement, after, ">=", fmpq(0))]
 
 
 def _one_step_corrected(seed: int) -> Evidence:
@@ -340,13 +329,13 @@ C25 = Checks(
 )
 
 
-def _early(seed: int, form) -> Evidence:
-    rng, parts = rng_for(seed, "C26"), []
+@all_of
+def _early(seed: int, form) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C26")
     for index in range(20):
         problem = random_problem(rng, 4, 3, 5)
         first = -np.asarray(memory.grad(problem, np.zeros((5, 5))))
-        parts.append(equal(form(1.0, problem), first, tolerance=1e-13, model=index))
-    return both(*parts)
+        yield equal(form(1.0, problem), first, tolerance=1e-13, model=index)
 
 
 def _first_coefficient(M: int) -> fmpq:
@@ -376,40 +365,29 @@ def _descents(seed: int) -> list[tuple]:
     return found
 
 
-def _same_direction(seed: int) -> Evidence:
+@all_of
+def _same_direction(seed: int) -> Iterator[Evidence]:
     """The margin over log(M eta k t), and a random start's margins drawing level."""
-    parts = []
     for M, eta, at, w in _descents(seed):
         m = w[0, -1, 0] - w[0, -1, 1]
-        parts.append(
-            equal(m / np.log(M * eta[0] * at[-1]), 1.0, tolerance=M * 20 / at[-1] + 1e-4, classes=M)
+        yield equal(
+            m / np.log(M * eta[0] * at[-1]), 1.0, tolerance=M * 20 / at[-1] + 1e-4, classes=M
         )
     start = np.tile([0.0, 1.0, -1.0], (8, 1))
     w = descend_classes(np.ones(8), 1.0, start, _descents(seed)[1][2])
     gap = np.abs(w[0, :, 1] - w[0, :, 2])
-    parts.append(
-        at_most(gap[-1] * 1e6 ** (1 / 3), 1.3 * gap[-9] * _descents(seed)[1][2][-9] ** (1 / 3))
-    )
-    return both(*parts)
+    yield at_most(gap[-1] * 1e6 ** (1 / 3), 1.3 * gap[-9] * _descents(seed)[1][2][-9] ** (1 / 3))
 
 
-def _multiclass_bound(seed: int) -> Evidence:
-    parts = []
+@all_of
+def _multiclass_bound(seed: int) -> Iterator[Evidence]:
     for M, eta, at, w in _descents(seed):
         m = w[:, :, 0] - w[:, :, 1]
         told = np.asarray(multiclass.descent_margin_bound(at[None, :], 1.0, eta[:, None], M))
-        parts.append(
-            at_least(
-                m,
-                told,
-                classes=M,
-                learning_rate=eta[:, None],
-                step=at[None, :],
-                tolerance=MANY_STEPS,
-            )
+        yield at_least(
+            m, told, classes=M, learning_rate=eta[:, None], step=at[None, :], tolerance=MANY_STEPS
         )
-        parts.append(equal(m[:, 1], eta, classes=M, learning_rate=eta))
-    return both(*parts)
+        yield equal(m[:, 1], eta, classes=M, learning_rate=eta)
 
 
 C27 = Checks(

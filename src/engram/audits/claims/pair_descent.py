@@ -5,12 +5,7 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
-from engram.audits._balls import (
-    first_step,
-    inverse_g,
-    pair_descent,
-    precisely,
-)
+from engram.audits._balls import first_step, inverse_g, pair_descent, precisely
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
 from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true

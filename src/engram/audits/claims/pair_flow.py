@@ -5,13 +5,7 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
-from engram.audits._balls import (
-    first_step,
-    inverse_g,
-    isolate,
-    precisely,
-    sigma,
-)
+from engram.audits._balls import first_step, inverse_g, isolate, precisely, sigma
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
 from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
@@ -77,14 +71,8 @@ def _lower_constant_is_sharp() -> Evidence:
 def _sum_proof() -> list[Certificate]:
     t = 10**6
     half_sum = inverse_g(1 + fmpq(t, 2))
-    return [
-        Certificate(
-            "p_1 = 1/2, α = 1/2, c = 2, t = 10⁶: (e^{γ_2} − 1)/(c_0 t) ≥ 2 p_2 = 1",
-            (half_sum.exp() - 1) / t,
-            ">=",
-            fmpq(1),
-        )
-    ]
+    statement = "p_1 = 1/2, α = 1/2, c = 2, t = 10⁶: (e^{γ_2} − 1)/(c_0 t) ≥ 2 p_2 = 1"
+    return [Certificate(statement, (half_sum.exp() - 1) / t, ">=", fmpq(1))]
 
 
 def _flow_curves(alpha: float, p1: float) -> tuple[np.ndarray, np.ndarray]:
@@ -192,10 +180,7 @@ def _turn_curves() -> Curves:
 
 
 C35 = Checks(
-    _turn_as_printed,
-    corrected=_turn_corrected,
-    certificates=_turn_proof,
-    curves=_turn_curves,
+    _turn_as_printed, corrected=_turn_corrected, certificates=_turn_proof, curves=_turn_curves
 )
 
 
@@ -338,8 +323,5 @@ def _rate_curves() -> Curves:
 
 
 C37 = Checks(
-    _rate_as_printed,
-    corrected=_rate_corrected,
-    certificates=_rate_proof,
-    curves=_rate_curves,
+    _rate_as_printed, corrected=_rate_corrected, certificates=_rate_proof, curves=_rate_curves
 )

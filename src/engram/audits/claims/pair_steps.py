@@ -1,17 +1,14 @@
 """C28 to C32: one step of two tokens that interfere."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from flint import arb, fmpq
 
 from engram import memory
-from engram.audits._balls import (
-    first_step,
-    pair_descent,
-    precisely,
-    sigma,
-)
+from engram.audits._balls import first_step, pair_descent, precisely, sigma
 from engram.audits._certificate import Certificate
-from engram.audits._evidence import Evidence, at_least, both, equal, true
+from engram.audits._evidence import Evidence, all_of, at_least, both, equal, true
 from engram.audits._parameters import pairs, random_weights, rng_for
 from engram.audits._runs import descend_pairs
 from engram.audits.claims._checks import Checks
@@ -37,32 +34,28 @@ def _random_pairs(seed: int, name: str, count: int = 30):
         )
 
 
-def _one_step(seed: int) -> Evidence:
-    parts = []
+@all_of
+def _one_step(seed: int) -> Iterator[Evidence]:
     for problem, W, alpha, p1, contrast, eta in _random_pairs(seed, "C28"):
         m = np.asarray(memory.margins(problem, W))
         step = -eta * np.asarray(memory.grad(problem, W))
         moved = np.asarray(memory.margins(problem, W + step))
         told = np.array(interference.descent_step(m[0], m[1], eta, alpha, p1, contrast))
-        parts.append(
-            equal(moved, told, tolerance=1e-12, correlation=alpha, p1=p1, contrast=contrast)
-        )
-    return both(*parts)
+        yield equal(moved, told, tolerance=1e-12, correlation=alpha, p1=p1, contrast=contrast)
 
 
 C28 = Checks(_one_step)
 
 
-def _cone(seed: int, sign: float) -> Evidence:
+@all_of
+def _cone(seed: int, sign: float) -> Iterator[Evidence]:
     """The coefficients of the update of Wᵀ(u_1 − u_2) along e_1 and e_2."""
-    parts = []
     for problem, W, alpha, *_ in _random_pairs(seed, "C30"):
         u = problem.outputs[0] - problem.outputs[1]
         push = -np.asarray(memory.grad(problem, W)).T @ u
         first, second = np.linalg.lstsq(problem.inputs.T, push, rcond=None)[0]
-        parts.append(at_least(first, 0.0, tolerance=1e-9, correlation=alpha))
-        parts.append(at_least(sign * second, 0.0, tolerance=1e-9, correlation=alpha))
-    return both(*parts)
+        yield at_least(first, 0.0, tolerance=1e-9, correlation=alpha)
+        yield at_least(sign * second, 0.0, tolerance=1e-9, correlation=alpha)
 
 
 C30 = Checks(
@@ -73,22 +66,15 @@ C30 = Checks(
 )  # fmt: skip
 
 
-def _half_velocity(seed: int, form) -> Evidence:
-    parts = []
+@all_of
+def _half_velocity(seed: int, form) -> Iterator[Evidence]:
     for problem, W, alpha, p1, contrast, _ in _random_pairs(seed, "C31"):
         m = np.asarray(memory.margins(problem, W))
         rise = np.asarray(memory.margins(problem, -np.asarray(memory.grad(problem, W))))
         told = form(*interference.halves(*m), alpha, p1, contrast)
-        parts.append(
-            equal(
-                interference.halves(*rise),
-                np.array(told),
-                tolerance=1e-12,
-                correlation=alpha,
-                p1=p1,
-            )
+        yield equal(
+            interference.halves(*rise), np.array(told), tolerance=1e-12, correlation=alpha, p1=p1
         )
-    return both(*parts)
 
 
 C31 = Checks(
@@ -130,14 +116,8 @@ def _exact_condition(seed: int) -> Evidence:
 def _one_step_proof() -> list[Certificate]:
     # Both margins at -50, alpha = -1/2, p = 1/2, c = 2, eta = 1: one step adds at most c eta (1 + 1/2)/2.
     after = -50 + 2 * (arb(fmpq(1, 2)) * sigma(arb(-50)) * fmpq(3, 2))
-    return [
-        Certificate(
-            "α = −1/2, p_1 = 1/2, c = 2, η = 1, both margins −50: positive after one step",
-            after,
-            ">",
-            fmpq(0),
-        )
-    ]
+    statement = "α = −1/2, p_1 = 1/2, c = 2, η = 1, both margins −50: positive after one step"
+    return [Certificate(statement, after, ">", fmpq(0))]
 
 
 C29 = Checks(
@@ -147,29 +127,27 @@ C29 = Checks(
 )
 
 
-def _sum_grows(seed: int, *, parallel: bool) -> Evidence:
+@all_of
+def _sum_grows(seed: int, *, parallel: bool) -> Iterator[Evidence]:
     drawn, _, _, half_sum = descents(seed)
     # Large steps may leave later ones below rounding, so that "increases" is seen as "does not fall".
-    parts = [at_least(np.diff(half_sum, axis=1), 0.0, correlation=drawn.correlation[:, None])]
-    parts.append(true(half_sum[:, 1] > 0, correlation=drawn.correlation))
+    yield at_least(np.diff(half_sum, axis=1), 0.0, correlation=drawn.correlation[:, None])
+    yield true(half_sum[:, 1] > 0, correlation=drawn.correlation)
     if parallel:
         m = descend_pairs(np.ones(RUNS), 0.75, 2.0, 1.0, np.arange(257))
         rises = np.diff(m.mean(2)[:, :64], axis=1) > 1e-12  # rounding of a constant
-        parts.append(true(rises, correlation=1.0))
-    return both(*parts)
+        yield true(rises, correlation=1.0)
 
 
-def _max_margin_form(seed: int) -> Evidence:
-    parts = [_sum_grows(seed, parallel=False)]
+@all_of
+def _max_margin_form(seed: int) -> Iterator[Evidence]:
+    yield _sum_grows(seed, parallel=False)
     for alpha in (-0.9, -0.3, 0.5, 0.95):
         problem = two_tokens(alpha, 0.75)
         W = np.asarray(interference.max_margin(problem))
-        parts.append(equal(np.asarray(max_margin(problem)), W, tolerance=1e-6, correlation=alpha))
-        parts.append(
-            equal(np.linalg.norm(W), interference.max_margin_norm(alpha), correlation=alpha)
-        )
-        parts.append(equal(np.asarray(memory.margins(problem, W)), 1.0, correlation=alpha))
-    return both(*parts)
+        yield equal(np.asarray(max_margin(problem)), W, tolerance=1e-6, correlation=alpha)
+        yield equal(np.linalg.norm(W), interference.max_margin_norm(alpha), correlation=alpha)
+        yield equal(np.asarray(memory.margins(problem, W)), 1.0, correlation=alpha)
 
 
 C32 = Checks(

@@ -1,18 +1,15 @@
 """C41 and C42: loss spikes (Proposition 1)."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from flint import fmpq
 
-from engram.audits._balls import (
-    pair_descent,
-    precisely,
-    softplus,
-)
+from engram.audits._balls import pair_descent, precisely, softplus
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
+from engram.audits._evidence import Evidence, all_of, at_least, at_most, both, equal, true
 from engram.audits._parameters import Pairs, rng_for
 from engram.audits._runs import descend_pairs
 from engram.audits.claims._checks import Checks
@@ -21,21 +18,20 @@ from engram.problem import two_tokens
 from engram.theory import interference, printed, spike
 
 
-def _early_steps(seed: int, factor) -> Evidence:
+@all_of
+def _early_steps(seed: int, factor) -> Iterator[Evidence]:
     """One step at zero where αp_1 ≫ p_2, against the approximation; it may be off by cηp_2 only."""
     rng = rng_for(seed, "C41")
-    parts = []
     for _ in range(30):
         alpha, p1 = rng.uniform(0.9, 1.0), 1 - 10 ** rng.uniform(-4, -2)
         c, eta = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-1, 1)
         told = np.array(printed.early_margin_steps(0.0, eta, alpha, p1)) * factor(c)
         moved = np.array(interference.descent_step(0.0, 0.0, eta, alpha, p1, c))
         ran = descend_pairs(np.full(RUNS, alpha), p1, c, eta, np.arange(257))[0, 1]
-        parts.append(
-            at_most(np.abs(moved - told), c * eta * (1 - p1), correlation=alpha, p1=p1, contrast=c)
+        yield at_most(
+            np.abs(moved - told), c * eta * (1 - p1), correlation=alpha, p1=p1, contrast=c
         )
-        parts.append(equal(moved, ran, tolerance=1e-12))
-    return both(*parts)
+        yield equal(moved, ran, tolerance=1e-12)
 
 
 C41 = Checks(
