@@ -74,6 +74,14 @@ def at_most(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any)
     return at_least(right, left, tolerance=tolerance, **where)
 
 
+def between(
+    low: Any, value: Any, high: Any, *, tolerance: float = ROUNDING, **where: Any
+) -> Evidence:
+    """Evidence for `low <= value <= high`, entry by entry."""
+    above = at_least(value, low, tolerance=tolerance, **where)
+    return both(above, at_most(value, high, tolerance=tolerance, **where))
+
+
 def equal(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
     """Evidence for `left == right`: the slack is minus the relative error."""
     room, size = _room(left, right)

@@ -14,7 +14,7 @@ from engram._precision import in_double
 from engram.audits._balls import inverse_g, maximum, precisely
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import Evidence, all_of, at_least, at_most, both, equal
+from engram.audits._evidence import Evidence, all_of, at_least, at_most, between, both, equal
 from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import flow_token
 from engram.audits.claims._binary_runs import SOLVER, encloses, flows
@@ -103,8 +103,7 @@ def _correction_sharp(seed: int) -> Evidence:
     limit = np.asarray(binary.flow_correction(near)) * near / np.log(near)
     return both(
         # (s - 1) of 1e-5 is known to 1e-11 of itself.
-        at_least(h * scale, low * scale, tolerance=1e-10, s=_GRID),
-        at_most(h * scale, high * scale, tolerance=1e-10, s=_GRID),
+        between(low * scale, h * scale, high * scale, tolerance=1e-10, s=_GRID),
         equal(peak, binary.CORRECTION_CONSTANT, tolerance=1e-9),
         equal(limit, 0.5, tolerance=1e-3, s=near),
     )
@@ -151,14 +150,11 @@ def _expansion_as_printed(seed: int) -> Evidence:
     s = np.concatenate([_SMALL, _GRID])
     low, high = printed.flow_correction_bounds(s)
     scale = s / np.log(s)  # negative below 1, where it turns both inequalities round
-    return both(at_least(_ratio_at(s), low * scale, s=s), at_most(_ratio_at(s), high * scale, s=s))
+    return between(low * scale, _ratio_at(s), high * scale, s=s)
 
 
 def _expansion_corrected(seed: int) -> Evidence:
-    below = _ratio_at(_SMALL)
-    return both(
-        at_least(below, 0.0, s=_SMALL), at_most(below, 0.5, s=_SMALL), _correction_sharp(seed)
-    )
+    return both(between(0.0, _ratio_at(_SMALL), 0.5, s=_SMALL), _correction_sharp(seed))
 
 
 @precisely

@@ -21,6 +21,7 @@ from engram.audits._evidence import (
     all_of,
     at_least,
     at_most,
+    between,
     both,
     equal,
     frequency,
@@ -293,7 +294,7 @@ def _about_d(seed: int) -> Evidence:
     """As printed: between d/2 and 2d, however W is fitted and whatever M."""
     found = _capacities(seed)
     ratios = np.array([list(values.values()) for values in found.values()])
-    return both(at_least(ratios, 0.5), at_most(ratios, 2.0))
+    return between(0.5, ratios, 2.0)
 
 
 def _about_d_corrected(seed: int) -> Evidence:

@@ -8,7 +8,7 @@ from flint import arb, fmpq
 from engram.audits._balls import first_step, inverse_g, pair_descent, precisely
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
+from engram.audits._evidence import MANY_STEPS, Evidence, at_least, between, both, equal, true
 from engram.audits._parameters import Pairs, pairs, rng_for
 from engram.audits._runs import descend_pairs, steps_to
 from engram.audits.claims._checks import Checks
@@ -80,16 +80,8 @@ def _box(seed: int, form) -> Evidence:
     drawn, at, half_gap, _ = descents(seed)
     alpha, p1, c, eta = columns(drawn)
     low, high = form(eta, alpha, p1, c)
-    where: dict[str, Any] = {
-        "correlation": alpha,
-        "p1": p1,
-        "learning_rate": eta,
-        "step": at[None, :],
-    }
-    return both(
-        at_least(half_gap, low, tolerance=MANY_STEPS, **where),
-        at_most(half_gap, high, tolerance=MANY_STEPS, **where),
-    )
+    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "learning_rate": eta, "step": at}
+    return between(low, half_gap, high, tolerance=MANY_STEPS, **where)
 
 
 def _box_is_sharp() -> Evidence:
@@ -158,11 +150,8 @@ def _perfect_corrected(seed: int) -> Evidence:
     drawn = pairs(rng, RUNS, nearest=0.05, rates=(0.1, 100.0), contrasts=(1.0, 4.0))
     drawn = drawn._replace(p1=np.minimum(drawn.p1, 0.95))
     reached = _steps_to_perfect(drawn, 1_000_000)
-    where: dict[str, Any] = {
-        "correlation": drawn.correlation,
-        "p1": drawn.p1,
-        "learning_rate": drawn.learning_rate,
-    }
+    alpha, p1, _, eta = drawn
+    always = true(np.isfinite(reached), correlation=alpha, p1=p1, learning_rate=eta)
     eta = np.array([1.0, 2, 3, 5, 10, 30, 100, 300, 1000])
     steps = _steps_to_perfect(
         Pairs(np.full(9, 0.9), np.full(9, 0.6), np.full(9, 2.0), eta), 1_000_000
@@ -182,7 +171,7 @@ def _perfect_corrected(seed: int) -> Evidence:
     )
     alike = np.isfinite(giant) & (limit <= 256)
     return both(
-        true(np.isfinite(reached), **where),
+        always,
         true(steps[3] < steps[0] and steps[-1] > steps[3]),
         at_least(np.diff(harder), 0.0, correlation=alpha[1:]),
         # At 1e7 descent is a perceptron, short of ties; five percent may be those.

@@ -8,7 +8,7 @@ from flint import arb, fmpq
 from engram.audits._balls import first_step, inverse_g, isolate, precisely, sigma
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
+from engram.audits._evidence import Evidence, at_least, at_most, between, both, equal, true
 from engram.audits._runs import flow_pairs
 from engram.audits.claims._checks import Checks
 from engram.audits.claims._pair_runs import SOLVER, TIMES, columns, flows, middle
@@ -23,15 +23,8 @@ def _sum_as_printed(seed: int) -> Evidence:
     late = (c0 * (1 - p1) * TIMES > 1e5) & (TIMES > 0)
     ratio = (np.exp(half_sum) - 1) / np.where(late, c0 * TIMES, 1.0)
     low, high = printed.half_sum_constants(p1)
-    where: dict[str, Any] = {
-        "correlation": _pick(alpha, late),
-        "p1": _pick(p1, late),
-        "time": _pick(TIMES, late),
-    }
-    return both(
-        at_least(ratio[late], _pick(low, late), tolerance=1e-2, **where),
-        at_most(ratio[late], _pick(high, late), tolerance=1e-2, **where),
-    )
+    low, high, alpha, p1, time = (_pick(value, late) for value in (low, high, alpha, p1, TIMES))
+    return between(low, ratio[late], high, tolerance=1e-2, correlation=alpha, p1=p1, time=time)
 
 
 def _pick(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -41,15 +34,13 @@ def _pick(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def _sum_bounds(seed: int) -> Evidence:
     drawn, _, half_sum = flows(seed)
     alpha, p1, c, _ = columns(drawn)
-    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "time": TIMES[None, :]}
     low, high = interference.half_sum_bounds(TIMES[None, :], alpha, p1, c)
     # Below zero the half-gap is slow to settle (C37), and the half-sum waits for it.
     inner = (drawn.correlation > -0.1) & (drawn.correlation < 0.9)
     limit = interference.half_sum_asymptote(TIMES[None, 1:], alpha[inner], p1[inner], c[inner])
     settled = (1 - alpha[inner]) * c[inner] * (1 - p1[inner]) ** 2 * TIMES[-1] > 1e6
     return both(
-        at_least(half_sum, low, tolerance=SOLVER, **where),
-        at_most(half_sum, high, tolerance=SOLVER, **where),
+        between(low, half_sum, high, tolerance=SOLVER, correlation=alpha, p1=p1, time=TIMES),
         # The remainder is log(t)/(2 q k t), far below this.
         equal(half_sum[inner][:, -1:][settled], limit[:, -1:][settled], tolerance=1e-3),
         # At equal frequencies the upper bound is the flow itself.
@@ -112,11 +103,9 @@ def _gap_bounds(seed: int) -> Evidence:
     drawn, half_gap, _ = flows(seed)
     alpha, p1, _, _ = columns(drawn)
     low, high = interference.half_gap_bounds(p1)
-    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "time": TIMES[None, :]}
     sharp = flow_pairs(np.array([0.9999]), 0.75, 2.0, np.geomspace(10.0, 1e5, 50))[0]
     return both(
-        at_least(half_gap, low, tolerance=SOLVER, **where),
-        at_most(half_gap, high, tolerance=SOLVER, **where),
+        between(low, half_gap, high, tolerance=SOLVER, correlation=alpha, p1=p1, time=TIMES),
         at_least((sharp[:, 0] - sharp[:, 1]).max() / 2, 0.99 * np.log(3), correlation=0.9999),
     )
 

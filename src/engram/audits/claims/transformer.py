@@ -8,7 +8,7 @@ from flint import arb, fmpq
 from engram import memory
 from engram.audits._balls import dot, precisely, rationals
 from engram.audits._certificate import Certificate
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
+from engram.audits._evidence import Evidence, at_most, between, both, equal, true
 from engram.audits._parameters import rng_for
 from engram.audits.claims._checks import Checks
 from engram.problem import Problem
@@ -90,8 +90,7 @@ def _slips(seed: int) -> Evidence:
     theta = np.exp(wrong - wrong.max()).sum() - equal_ones
     return both(
         _which_scores_move(seed, lambda i, j: j),
-        at_least(factor, np.exp(-2 / np.e), s=s),
-        at_most(factor, 1.0, s=s),
+        between(np.exp(-2 / np.e), factor, 1.0, s=s),
         equal(sums, w.sum(), tolerance=1e-9, time=times),
         at_most(theta, len(w) - 1 - equal_ones),
     )
