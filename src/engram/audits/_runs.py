@@ -4,6 +4,7 @@ Every function takes arrays of parameters, one entry per run, and returns one ro
 shared between checks, since compilation is most of the work.
 """
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -57,15 +58,13 @@ def _token(rate: Any, start: Any) -> tuple[Any, ...]:
 def _moving_margins(problem: Problem, margins: Any) -> tuple[Any, ...]:
     """A system, its state with the given margins, and what to record of a state."""
     system = MarginSystem(problem)
-    state = system.start()
-    state = type(state)(margins, state.coefficients, state.kept)
+    state = dataclasses.replace(system.start(), margins=margins)
     return system, state, lambda state: state.margins
 
 
 def _classes(rate: Any, norms: Any, start: Any) -> tuple[Any, ...]:
     system = ParticleSystem(family_of(rate, norms))
-    state = system.start()
-    state = type(state)(start[None, :], state.coefficients, state.kept, state.shaken)
+    state = dataclasses.replace(system.start(), scores=start[None, :])
     return system, state, lambda state: state.scores
 
 

@@ -54,13 +54,8 @@ def _unwrap(words: Any) -> Any:
 
 
 def _claim(name: str, checks: Checks, words: dict[str, Any], place: str) -> Claim:
-    needed = [
-        "title",
-        "label",
-        "verdict",
-        "statement",
-        *(["amendment"] if checks.corrected else []),
-    ]
+    needed = ["title", "label", "verdict", "statement"]
+    needed += ["amendment"] if checks.corrected else []
     _check_names(place, words, needed, ["place", "hypotheses", "why"])
     if words["verdict"] not in get_args(Verdict):
         known = ", ".join(get_args(Verdict))
