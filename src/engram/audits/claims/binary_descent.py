@@ -30,13 +30,16 @@ from engram.theory import binary, printed
 # --- C15, C16 ---
 
 
+def _at(x: np.ndarray, steps: np.ndarray) -> dict[str, Any]:
+    """The cases of descents over many steps, x = η c."""
+    return {"learning_rate_times_rate": x[:, None], "step": steps, "tolerance": MANY_STEPS}
+
+
 def _margin_as_printed(seed: int, origin) -> Evidence:
     x, at, m = descents(seed)
     t = at[None, 1:]
     told = printed.descent_margin_bound(t, x[:, None], 1.0, origin(x)[:, None])
-    return at_least(
-        m[:, 1:], told, learning_rate_times_rate=x[:, None], step=t, tolerance=MANY_STEPS
-    )
+    return at_least(m[:, 1:], told, **_at(x, t))
 
 
 def _never_behind_the_flow(seed: int) -> Evidence:
@@ -51,21 +54,9 @@ def _never_behind_the_flow(seed: int) -> Evidence:
         tolerance=MANY_STEPS,
     )
     x, at, m = descents(seed)
-    columns: dict[str, Any] = {"learning_rate_times_rate": x[:, None], "step": at[None, :]}
-    zero = at_least(
-        m,
-        binary.descent_margin_bound(at[None, :], x[:, None], 1.0),
-        tolerance=MANY_STEPS,
-        **columns,
-    )
+    floor = binary.descent_margin_bound(at[None, :], x[:, None], 1.0)
     ceiling = binary.descent_margin_upper_bound(at[None, 1:], x[:, None], 1.0)
-    upper = at_most(
-        m[:, 1:],
-        ceiling,
-        learning_rate_times_rate=x[:, None],
-        step=at[None, 1:],
-        tolerance=MANY_STEPS,
-    )
+    zero, upper = at_least(m, floor, **_at(x, at)), at_most(m[:, 1:], ceiling, **_at(x, at[1:]))
     return both(any_start, zero, upper, _thresholds(seed), _expansion(seed))
 
 
@@ -174,9 +165,7 @@ C15 = Checks(
 def _weak_bound(seed: int) -> Evidence:
     x, at, m = descents(seed)
     told = binary.weak_log_bound(at[None, :], x[:, None], 1.0)
-    return at_least(
-        m, told, learning_rate_times_rate=x[:, None], step=at[None, :], tolerance=MANY_STEPS
-    )
+    return at_least(m, told, **_at(x, at))
 
 
 C16 = Checks(
@@ -199,13 +188,7 @@ def _token_losses(seed: int) -> tuple[np.ndarray, ...]:
 def _loss_bound(seed: int, constant: float) -> Evidence:
     """Token by token, where L(W_t) = sum p(x) ell_x and the bound are both sums over tokens."""
     x, t, ell = _token_losses(seed)
-    return at_most(
-        ell * x[:, None] * t,
-        constant,
-        learning_rate_times_rate=x[:, None],
-        step=t,
-        tolerance=MANY_STEPS,
-    )
+    return at_most(ell * x[:, None] * t, constant, **_at(x, t))
 
 
 @all_of
@@ -270,21 +253,8 @@ C17 = Checks(
 
 def _loss_falls(seed: int) -> Evidence:
     x, at, m = descents(seed)
-    ell = np.logaddexp(0.0, -m)
-    falls = at_most(
-        np.diff(ell, axis=1),
-        0.0,
-        learning_rate_times_rate=x[:, None],
-        step=at[None, 1:],
-        tolerance=MANY_STEPS,
-    )
-    grows = at_least(
-        np.diff(m, axis=1),
-        0.0,
-        learning_rate_times_rate=x[:, None],
-        step=at[None, 1:],
-        tolerance=MANY_STEPS,
-    )
+    falls = at_most(np.diff(np.logaddexp(0.0, -m), axis=1), 0.0, **_at(x, at[1:]))
+    grows = at_least(np.diff(m, axis=1), 0.0, **_at(x, at[1:]))
     return both(falls, grows, _loss_bound(seed, binary.LOSS_CONSTANT))
 
 

@@ -16,6 +16,18 @@ from engram.audits.claims._pair_runs import RUNS, columns, descents
 from engram.theory import interference, printed
 
 
+def _at(drawn: Pairs, steps: np.ndarray) -> dict[str, Any]:
+    """The cases of descents over many steps."""
+    alpha, p1, _, eta = columns(drawn)
+    return {
+        "correlation": alpha,
+        "p1": p1,
+        "learning_rate": eta,
+        "step": steps,
+        "tolerance": MANY_STEPS,
+    }
+
+
 def _descent_sum(seed: int) -> Evidence:
     drawn, at, _, half_sum = descents(seed)
     alpha, p1, c, eta = columns(drawn)
@@ -23,26 +35,17 @@ def _descent_sum(seed: int) -> Evidence:
     s = 1 + x * at
     # The printed remainder O(log t/t), with its sharp constant.
     told = np.log(s) - 1.0238 * np.log(s) / s
-    return at_least(
-        half_sum,
-        told,
-        correlation=alpha,
-        p1=p1,
-        learning_rate=eta,
-        step=at[None, :],
-        tolerance=MANY_STEPS,
-    )
+    return at_least(half_sum, told, **_at(drawn, at))
 
 
 def _descent_sum_exact(seed: int) -> Evidence:
     drawn, at, _, half_sum = descents(seed)
     alpha, p1, c, eta = columns(drawn)
     told = np.asarray(interference.descent_half_sum_bound(at[None, :], eta, alpha, p1, c))
-    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "learning_rate": eta, "step": at}
     # At equal frequencies and small steps descent is the flow, and the bound is it.
     calm = (drawn.p1 == 0.5) & (drawn.learning_rate <= 1)
     sharp = equal(half_sum[calm, -1], told[calm, -1], tolerance=1e-3)
-    return both(at_least(half_sum, told, tolerance=MANY_STEPS, **where), sharp)
+    return both(at_least(half_sum, told, **_at(drawn, at)), sharp)
 
 
 @precisely
@@ -80,8 +83,7 @@ def _box(seed: int, form) -> Evidence:
     drawn, at, half_gap, _ = descents(seed)
     alpha, p1, c, eta = columns(drawn)
     low, high = form(eta, alpha, p1, c)
-    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "learning_rate": eta, "step": at}
-    return between(low, half_gap, high, tolerance=MANY_STEPS, **where)
+    return between(low, half_gap, high, **_at(drawn, at))
 
 
 def _box_is_sharp() -> Evidence:

@@ -40,25 +40,18 @@ def _over(seed: int, axis: int) -> Evidence:
     return both(true(said == right, model=np.arange(len(right))), true(right.sum() >= 3))
 
 
-C49 = Checks(
-    lambda seed: _over(seed, 1),
-    corrected=lambda seed: _over(seed, 2),
-    certificates=lambda: [_lookup_proof()],
-)
-
-
-def _lookup_proof() -> Certificate:
+def _lookup_proof() -> list[Certificate]:
     """Two tokens, W = I: each query finds its own key, and yet key 1 is best matched by query 2."""
     queries, keys = rationals(["1", "0"], ["5", "6"]), rationals(["1", "0"], ["0", "1"])
     scores = [[dot(q, k) for k in keys] for q in queries]
     assert scores[0][0] > scores[0][1] and scores[1][1] > scores[1][0]  # noqa: PT018
-    return Certificate(
-        "e = (1,0), (5,6), φ = (1,0), (0,1), W = I: query 1 matches key 1 at least as well as query 2 does",
-        scores[0][0],
-        ">=",
-        scores[1][0],
-    )
+    statement = "e = (1,0), (5,6), φ = (1,0), (0,1), W = I: query 1 matches key 1 at least as well as query 2 does"
+    return [Certificate(statement, scores[0][0], ">=", scores[1][0])]
 
+
+C49 = Checks(
+    lambda seed: _over(seed, 1), corrected=lambda seed: _over(seed, 2), certificates=_lookup_proof
+)
 
 C50 = Checks(None)
 
