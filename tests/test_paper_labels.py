@@ -18,7 +18,7 @@ CITED = re.compile(r"\b((?:eq|thm|fig|app|proof|sub):[A-Za-z0-9_-]+)")
 
 def test_every_cited_label_exists():
     found = 0
-    for path in (ROOT / "src").rglob("*.py"):
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.toml")]:
         if path.name == "_paper.py":
             continue
         for label in CITED.findall(path.read_text()):

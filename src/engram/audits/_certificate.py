@@ -50,6 +50,9 @@ class Certificate:
             ">": above,
         }[self.relation]
 
+    def __str__(self) -> str:
+        return f"{self.statement}: {'in fact ' if self.violates else ''}{self.sides()}"
+
     def sides(self, digits: int = 10) -> str:
         """Both sides as decimal numbers, all digits shown being right."""
         left, right = (show(side, digits) for side in (self.left, self.right))

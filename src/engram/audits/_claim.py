@@ -119,29 +119,24 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """The finding in plain numbers and strings, as `engram audit --json` prints it."""
         # What is true of a statement that needs no correction is the statement itself.
-        amendment, evidence = self.claim.amendment, self.corrected
+        amendment = self.claim.amendment
         stands = amendment is None and self.printed is not None and self.printed.holds
         true = self.claim.statement if stands else amendment and amendment.statement
-        best = self.printed if stands else evidence
+        best = self.printed if stands else self.corrected
         return {
             "id": self.claim.id,
             "label": self.claim.label,
             "statement": self.claim.statement,
             "verdict": self.verdict,
-            "printed": {
-                "holds": None if self.printed is None else self.printed.holds,
-                "worst_slack": None if self.printed is None else _finite(self.printed.worst),
-                "at": None if self.printed is None else self.printed.at,
-            },
-            "corrected": {
-                "statement": true,
-                "holds": None if best is None else best.holds,
-                "worst_slack": None if best is None else _finite(best.worst),
-            },
+            "printed": _outcome(self.printed) | {"at": self.printed and self.printed.at},
+            "corrected": {"statement": true} | _outcome(best),
             "certified": self.is_certified,
         }
 
 
-def _finite(value: float) -> float | None:
+def _outcome(evidence: Evidence | None) -> dict[str, Any]:
     """JSON has no infinity: a slack that could not be computed is null."""
-    return value if np.isfinite(value) else None
+    if evidence is None:
+        return {"holds": None, "worst_slack": None}
+    worst = evidence.worst
+    return {"holds": evidence.holds, "worst_slack": worst if np.isfinite(worst) else None}

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from engram._paper import LABELS
-from engram.audits._certificate import Certificate
 from engram.audits._claim import Finding
 
 _INTRO = """# Errata and sharper statements
@@ -76,7 +75,9 @@ def _entry(finding: Finding) -> str:
         lines.append(f"**{'Remark' if holds else 'Why'}.** {_plain(claim.why)}\n")
     if finding.certificates:
         lines.append("**In exact or ball arithmetic:**\n")
-        lines += [f"- {_decided(found)}" for found in finding.certificates]
+        for found in finding.certificates:
+            decided = "refuted" if found.violates else "proved"
+            lines.append(f"- *{decided}*: {_plain(str(found))}.")
         lines.append("")
     if claim.amendment is not None:
         title = "Sharper" if holds else "What is true"
@@ -84,11 +85,6 @@ def _entry(finding: Finding) -> str:
         if claim.amendment.proof:
             lines.append(f"*Proof in outline.* {_plain(claim.amendment.proof)}\n")
     return "\n".join(lines)
-
-
-def _decided(found: Certificate) -> str:
-    told = _plain(f"{found.statement}: {'in fact ' if found.violates else ''}{found.sides()}")
-    return f"*{'refuted' if found.violates else 'proved'}*: {told}."
 
 
 def _plain(text: str) -> str:

@@ -1,10 +1,13 @@
 """Evidence: how much room a statement has left in each of many cases, and where it has least."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
+
+P = ParamSpec("P")
 
 # Some thousand rounded operations, and the rounding of the reference itself.
 ROUNDING = 1e-11
@@ -34,7 +37,7 @@ class Evidence:
     @property
     def worst(self) -> float:
         """The least room; negative beyond `tolerance` is a violation."""
-        return float(_worst_of(self.slack))
+        return -np.inf if np.isnan(self.slack).any() else float(self.slack.min())
 
     @property
     def at(self) -> dict[str, float]:
@@ -55,10 +58,6 @@ class Evidence:
         return self.cases or self.slack.size
 
 
-def _worst_of(slack: np.ndarray) -> float:
-    return -np.inf if np.isnan(slack).any() else slack.min()
-
-
 def _room(left: Any, right: Any) -> tuple[Any, Any]:
     left, right = np.broadcast_arrays(np.asarray(left, float), np.asarray(right, float))
     return left - right, np.maximum(1.0, np.maximum(np.abs(left), np.abs(right)))
@@ -73,6 +72,14 @@ def at_least(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any
 def at_most(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
     """Evidence for `left <= right`, entry by entry."""
     return at_least(right, left, tolerance=tolerance, **where)
+
+
+def between(
+    low: Any, value: Any, high: Any, *, tolerance: float = ROUNDING, **where: Any
+) -> Evidence:
+    """Evidence for `low <= value <= high`, entry by entry."""
+    above = at_least(value, low, tolerance=tolerance, **where)
+    return both(above, at_most(value, high, tolerance=tolerance, **where))
 
 
 def equal(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
@@ -106,3 +113,13 @@ def both(*parts: Evidence) -> Evidence:
     notes = "; ".join(part.note for part in parts if part.note)
     cases = sum(part.num_cases for part in parts)
     return Evidence(tightest.slack, tightest.where, tightest.tolerance, notes, cases)
+
+
+def all_of(check: Callable[P, Iterator[Evidence]]) -> Callable[P, Evidence]:
+    """Make one check of a function that yields the evidence for one statement after another."""
+
+    @functools.wraps(check)
+    def whole(*args: P.args, **kwargs: P.kwargs) -> Evidence:
+        return both(*check(*args, **kwargs))
+
+    return whole

@@ -4,6 +4,7 @@ Every function takes arrays of parameters, one entry per run, and returns one ro
 shared between checks, since compilation is most of the work.
 """
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -46,47 +47,48 @@ def family_of(rate: Any, norms: Any) -> Problem:
     return Problem(inputs, norms[:, None] * jnp.eye(len(norms)), np.ones(1), np.zeros(1, int))
 
 
-def _margins_now(system: Any, dynamics: Any, carry: Any) -> Any:
-    return dynamics.state_of(carry.inner).margins
+def _pair(correlation: Any, p1: Any, contrast: Any, start: Any) -> tuple[Any, ...]:
+    return _moving_margins(pair_of(correlation, p1, contrast), start)
 
 
-def _scores_now(system: Any, dynamics: Any, carry: Any) -> Any:
-    return dynamics.state_of(carry.inner).scores
+def _token(rate: Any, start: Any) -> tuple[Any, ...]:
+    return _moving_margins(token_of(rate), start[None])
 
 
-def _descend(system: Any, state: Any, eta: Any, at: Any, last: int, record: Any) -> Any:
-    return run(system, GradientDescent(eta, last), state, at=at, record=record).records
+def _moving_margins(problem: Problem, margins: Any) -> tuple[Any, ...]:
+    """A system, its state with the given margins, and what to record of a state."""
+    system = MarginSystem(problem)
+    state = dataclasses.replace(system.start(), margins=margins)
+    return system, state, lambda state: state.margins
 
 
-def _flow(system: Any, state: Any, times: Any, record: Any) -> Any:
-    flow = GradientFlow(times, solver="explicit")
-    path = run(system, flow, state, at=times, record=record)
-    return jnp.where(path.status == Status.COMPLETED, path.records, jnp.nan)
+def _classes(rate: Any, norms: Any, start: Any) -> tuple[Any, ...]:
+    system = ParticleSystem(family_of(rate, norms))
+    state = dataclasses.replace(system.start(), scores=start[None, :])
+    return system, state, lambda state: state.scores
 
 
-@functools.partial(jax.jit, static_argnames="last")
-def _descend_pairs(params: Any, at: Any, last: int) -> Any:
-    def one(alpha, p1, contrast, eta, start):
-        system = MarginSystem(pair_of(alpha, p1, contrast))
-        state = _with_margins(system, start)
-        return _descend(system, state, eta, at, last, _margins_now)
+@functools.partial(jax.jit, static_argnames=("make", "last"))
+def _descents(make: Any, params: Any, learning_rates: Any, at: Any, last: int) -> Any:
+    """One descent per entry of the parameters, from which `make` makes a system and its start."""
+
+    def one(eta, *params):
+        system, state, seen = make(*params)
+        now = lambda system, dynamics, carry: seen(dynamics.state_of(carry.inner))
+        return run(system, GradientDescent(eta, last), state, at=at, record=now).records
+
+    return jax.vmap(one)(learning_rates, *params)
+
+
+@functools.partial(jax.jit, static_argnames="make")
+def _compiled_flows(make: Any, params: Any, times: Any) -> Any:
+    def one(*params):
+        system, state, seen = make(*params)
+        flow = GradientFlow(times, solver="explicit")
+        path = run(system, flow, state, at=times, record=seen)
+        return jnp.where(path.status == Status.COMPLETED, path.records, jnp.nan)
 
     return jax.vmap(one)(*params)
-
-
-def _with_margins(system: MarginSystem, margins: Any) -> Any:
-    state = system.start()
-    return type(state)(margins, state.coefficients, state.kept)
-
-
-@in_double
-def descend_pairs(
-    correlation: Any, p1: Any, contrast: Any, learning_rate: Any, at: Any, start: Any = None
-) -> Any:
-    """Both margins of two tokens under descent, shape (runs, steps, 2); from zero by default."""
-    columns = np.broadcast_arrays(correlation, p1, contrast, learning_rate)
-    start = np.zeros((len(columns[0]), 2)) if start is None else start
-    return _descend_pairs((*map(jnp.asarray, columns), jnp.asarray(start)), at, int(at[-1]))
 
 
 _LANES = 16  # flows are costly to compile: batches are filled up to a multiple of this
@@ -99,66 +101,39 @@ def _filled(rows: Any) -> Any:
     return jnp.concatenate([rows, jnp.repeat(rows[-1:], missing, axis=0)])
 
 
-@jax.jit
-def _flow_pairs(params: Any, times: Any) -> Any:
-    def one(alpha, p1, contrast):
-        system = MarginSystem(pair_of(alpha, p1, contrast))
-        return _flow(system, _with_margins(system, jnp.zeros(2)), times, lambda s: s.margins)
+def _flows(make: Any, params: Any, times: Any) -> Any:
+    """One flow per entry of the parameters."""
+    return _compiled_flows(make, tuple(map(_filled, params)), times)[: len(params[0])]
 
-    return jax.vmap(one)(*params)
+
+@in_double
+def descend_pairs(
+    correlation: Any, p1: Any, contrast: Any, learning_rate: Any, at: Any, start: Any = None
+) -> Any:
+    """Both margins of two tokens under descent, shape (runs, steps, 2); from zero by default."""
+    *pairs, eta = np.broadcast_arrays(correlation, p1, contrast, learning_rate)
+    start = np.zeros((len(eta), 2)) if start is None else start
+    return _descents(_pair, (*pairs, start), eta, at, int(at[-1]))
 
 
 @in_double
 def flow_pairs(correlation: Any, p1: Any, contrast: Any, times: Any) -> Any:
     """Both margins of two tokens under gradient flow from zero, shape (runs, times, 2)."""
-    columns = np.broadcast_arrays(correlation, p1, contrast)
-    return _flow_pairs(tuple(map(_filled, columns)), jnp.asarray(times))[: len(columns[0])]
-
-
-@functools.partial(jax.jit, static_argnames="last")
-def _descend_token(params: Any, at: Any, last: int) -> Any:
-    def one(rate, eta, start):
-        system = MarginSystem(token_of(rate))
-        return _descend(system, _with_margins(system, start[None]), eta, at, last, _margins_now)
-
-    return jax.vmap(one)(*params)[..., 0]
+    pairs = np.broadcast_arrays(correlation, p1, contrast)
+    return _flows(_pair, (*pairs, np.zeros((len(pairs[0]), 2))), times)
 
 
 @in_double
 def descend_token(rate: Any, learning_rate: Any, at: Any, start: Any = 0.0) -> Any:
     """The margin of one token under descent, shape (runs, steps)."""
-    columns = np.broadcast_arrays(np.asarray(rate, float), learning_rate, start)
-    return _descend_token(tuple(map(jnp.asarray, columns)), at, int(at[-1]))
-
-
-@jax.jit
-def _flow_token(params: Any, times: Any) -> Any:
-    def one(rate, start):
-        system = MarginSystem(token_of(rate))
-        return _flow(system, _with_margins(system, start[None]), times, lambda s: s.margins)
-
-    return jax.vmap(one)(*params)[..., 0]
+    rate, eta, start = np.broadcast_arrays(np.asarray(rate, float), learning_rate, start)
+    return _descents(_token, (rate, start), eta, at, int(at[-1]))[..., 0]
 
 
 @in_double
 def flow_token(rate: Any, times: Any, start: Any = 0.0) -> Any:
     """The margin of one token under gradient flow, shape (runs, times)."""
-    columns = np.broadcast_arrays(np.asarray(rate, float), start)
-    return _flow_token(tuple(map(_filled, columns)), jnp.asarray(times))[: len(columns[0])]
-
-
-def _with_scores(system: ParticleSystem, scores: Any) -> Any:
-    state = system.start()
-    return type(state)(scores[None, :], state.coefficients, state.kept, state.shaken)
-
-
-@functools.partial(jax.jit, static_argnames="last")
-def _descend_classes(params: Any, at: Any, last: int) -> Any:
-    def one(rate, norms, eta, start):
-        system = ParticleSystem(family_of(rate, norms))
-        return _descend(system, _with_scores(system, start), eta, at, last, _scores_now)
-
-    return jax.vmap(one)(*params)[:, :, 0]
+    return _flows(_token, np.broadcast_arrays(np.asarray(rate, float), start), times)[..., 0]
 
 
 @in_double
@@ -166,22 +141,11 @@ def descend_classes(rate: Any, learning_rate: Any, start: Any, at: Any, norms: A
     """The scores of one token under descent, orthogonal outputs, shape (runs, steps, M)."""
     rate, eta = np.broadcast_arrays(np.asarray(rate, float), learning_rate)
     norms = np.broadcast_to(norms, start.shape)
-    return _descend_classes(tuple(map(jnp.asarray, (rate, norms, eta, start))), at, int(at[-1]))
-
-
-@jax.jit
-def _flow_classes(params: Any, times: Any) -> Any:
-    def one(rate, norms, start):
-        system = ParticleSystem(family_of(rate, norms))
-        return _flow(system, _with_scores(system, start), times, lambda s: s.scores)
-
-    return jax.vmap(one)(*params)[:, :, 0]
+    return _descents(_classes, (rate, norms, start), eta, at, int(at[-1]))[:, :, 0]
 
 
 @in_double
 def flow_classes(rate: Any, start: Any, times: Any, norms: Any = 1.0) -> Any:
     """The scores of one token under gradient flow, orthogonal outputs, shape (runs, times, M)."""
     rate = np.broadcast_to(np.asarray(rate, float), start.shape[:1])
-    norms = np.broadcast_to(norms, start.shape)
-    columns = tuple(map(_filled, (rate, norms, start)))
-    return _flow_classes(columns, jnp.asarray(times))[: len(start)]
+    return _flows(_classes, (rate, np.broadcast_to(norms, start.shape), start), times)[:, :, 0]

@@ -13,8 +13,7 @@ def in_words(finding: Finding) -> list[tuple[str, str]]:
     said.append(("remark" if holds else "why", claim.why))
     for found in finding.certificates:
         state = "proved" if found.is_proved else "NOT PROVED"
-        met = f"{found.statement}: {'in fact ' if found.violates else ''}{found.sides()}"
-        said.append(("refuted" if found.violates and found.is_proved else state, met))
+        said.append(("refuted" if found.violates and found.is_proved else state, str(found)))
     if claim.amendment is not None:
         said.append(("sharper" if holds else "true", claim.amendment.statement))
         said.append(("checked", _told(finding.corrected)))

@@ -1,4 +1,4 @@
-"""The paper's claims, one file per part of the paper, by number."""
+"""The paper's claims, by number: one module of checks and one file of words per part of the paper."""
 
 from engram.audits._claim import Claim
 from engram.audits.claims import (
@@ -14,12 +14,10 @@ from engram.audits.claims import (
     spikes,
     transformer,
 )
+from engram.audits.claims._checks import claims_of
 
 _PARTS = (
     model, binary_flow, binary_descent, multiclass, pair_steps, pair_flow, pair_descent, spikes, geometry,
     transformer, further,
 )  # fmt: skip
-CLAIMS: dict[str, Claim] = {
-    claim.id: claim
-    for claim in sorted((c for part in _PARTS for c in part.CLAIMS), key=lambda c: c.id)
-}
+CLAIMS: dict[str, Claim] = {claim.id: claim for part in _PARTS for claim in claims_of(part)}

@@ -14,9 +14,6 @@ RUNS = 96
 SOLVER = 1e-9
 
 
-# --- runs shared by several checks ---
-
-
 @functools.lru_cache(maxsize=2)
 def descents(seed: int) -> tuple[np.ndarray, ...]:
     """From zero, x = eta c over eight decades, to a million steps: x, steps, margins."""

@@ -15,9 +15,6 @@ SOLVER = 1e-8  # rtol 1e-11 over up to thousands of steps, near parallel tokens
 TIMES = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 49)])
 
 
-# --- runs shared by several checks ---
-
-
 @functools.lru_cache(maxsize=2)
 def descents(seed: int) -> tuple[Pairs, np.ndarray, np.ndarray, np.ndarray]:
     """Descents from zero to a million steps: parameters, steps, half-gaps, half-sums."""

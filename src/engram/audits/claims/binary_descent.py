@@ -1,6 +1,7 @@
 """C15 to C18: orthogonal inputs, two classes, gradient descent (Theorem 2)."""
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,23 +10,36 @@ from flint import arb, fmpq
 from engram import memory
 from engram.audits._balls import descent_margins, isolate, maximum, precisely, softplus
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
+from engram.audits._claim import Curves
+from engram.audits._evidence import (
+    MANY_STEPS,
+    Evidence,
+    all_of,
+    at_least,
+    at_most,
+    both,
+    equal,
+    true,
+)
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_token, steps_to
 from engram.audits.claims._binary_runs import descents, encloses, started
+from engram.audits.claims._checks import Checks
 from engram.theory import binary, printed
 
 # --- C15, C16 ---
+
+
+def _at(x: np.ndarray, steps: np.ndarray) -> dict[str, Any]:
+    """The cases of descents over many steps, x = η c."""
+    return {"learning_rate_times_rate": x[:, None], "step": steps, "tolerance": MANY_STEPS}
 
 
 def _margin_as_printed(seed: int, origin) -> Evidence:
     x, at, m = descents(seed)
     t = at[None, 1:]
     told = printed.descent_margin_bound(t, x[:, None], 1.0, origin(x)[:, None])
-    return at_least(
-        m[:, 1:], told, learning_rate_times_rate=x[:, None], step=t, tolerance=MANY_STEPS
-    )
+    return at_least(m[:, 1:], told, **_at(x, t))
 
 
 def _never_behind_the_flow(seed: int) -> Evidence:
@@ -40,21 +54,9 @@ def _never_behind_the_flow(seed: int) -> Evidence:
         tolerance=MANY_STEPS,
     )
     x, at, m = descents(seed)
-    columns: dict[str, Any] = {"learning_rate_times_rate": x[:, None], "step": at[None, :]}
-    zero = at_least(
-        m,
-        binary.descent_margin_bound(at[None, :], x[:, None], 1.0),
-        tolerance=MANY_STEPS,
-        **columns,
-    )
+    floor = binary.descent_margin_bound(at[None, :], x[:, None], 1.0)
     ceiling = binary.descent_margin_upper_bound(at[None, 1:], x[:, None], 1.0)
-    upper = at_most(
-        m[:, 1:],
-        ceiling,
-        learning_rate_times_rate=x[:, None],
-        step=at[None, 1:],
-        tolerance=MANY_STEPS,
-    )
+    zero, upper = at_least(m, floor, **_at(x, at)), at_most(m[:, 1:], ceiling, **_at(x, at[1:]))
     return both(any_start, zero, upper, _thresholds(seed), _expansion(seed))
 
 
@@ -83,18 +85,17 @@ def _thresholds(seed: int) -> Evidence:
     )
 
 
-def _expansion(seed: int) -> Evidence:
+@all_of
+def _expansion(seed: int) -> Iterator[Evidence]:
     """e^m = x t + (x/2 - 1) log t + C(x): where violations come too late to wait for (x < 2)."""
     x, at, m = descents(seed)
-    parts = []
     for index in (3, 4, 6, 7, 8):
         y, t, C = np.exp(m[index, -1]), at[-1], binary.expansion_constant(x[index], 1.0)
         told = x[index] * t + (x[index] / 2 - 1) * np.log(t) + C
-        parts.append(equal(y - x[index] * t, told - x[index] * t, tolerance=1e-3, x=x[index]))
+        yield equal(y - x[index] * t, told - x[index] * t, tolerance=1e-3, x=x[index])
     # Near 2 the bound fails only at t = e^(C / (1 - x/2)): 57,439 at x = 1.9, about 1e49 at 1.99.
     late = binary.expansion_constant(1.9, 1.0) / 0.05
-    parts.append(equal(late, np.log(57_439), tolerance=0.01, x=1.9))
-    return both(*parts)
+    yield equal(late, np.log(57_439), tolerance=0.01, x=1.9)
 
 
 @precisely
@@ -153,43 +154,27 @@ def _margin_curves(x: float) -> Curves:
         "margin − log(1 + ηct)", log_x=True)  # fmt: skip
 
 
-C15 = Claim(
-    "C15", "thm:ortho-bin", "descent: m_t ≥ log(η c_x (t − t_0))",
-    "For gradient descent with learning rate η, m_t(x) ≥ log(η c_x (t − t_0)).",
-    "FALSE-AS-PRINTED", lambda seed: _margin_as_printed(seed, lambda x: np.zeros_like(x)),
-    hypotheses="M = 2, orthogonal inputs, from zero; with t_0 as in the flow, or −1/(ηc), or 0, or any other number",
-    why="For ηc < 2 no t_0 whatever works: e^{m_t} falls behind ηct by (1 − ηc/2) log t, without end. From zero with ηc = 1/10: m_100 = 2.185 < log 10 = 2.303. With t_0 = −1/c and η = 10 it fails at t = 0. "
-        "Just below ηc = 2 the first violation is astronomically late (t ≈ 10^49 at 1.99), and proved by the expansion.",
-    amendment=Amendment(
-        "Descent is never behind the flow: G(m_t) ≥ G(m_0) + c_x Σ η_s, G(m) = m + e^m, for any start and any step sizes. "
-        "From zero, m_t ≥ log(ηc t) at all t if and only if ηc ≥ 2, and m_t ≥ log(1 + ηct) if and only if ηc ≥ 2.5128624.",
-        _never_behind_the_flow,
-        "G is convex and G′(m_t) Δm = η c_x, so each step adds at least η c_x to G. For ηc = x < 2, y = e^m gains at most "
-        "x − (1 − x/2) x/(1 + y) per step, a deficit that diverges like (1 − x/2) log t; the second threshold solves e^(x/2) = 1 + x."),
-    certificates=_margin_proof, curves=lambda: _margin_curves(0.1),
-)  # fmt: skip
-
-C16 = Claim(
-    "C16", "proof:bin-ortho", "telescoping gives m_t ≥ log(ηct + 1)",
-    "From e^{m_{t+1}} − e^{m_t} ≥ cη/2, telescoping gives exp(m_t) ≥ c Σ η + 1.",
-    "FALSE-AS-PRINTED", lambda seed: _margin_as_printed(seed, lambda x: -1 / x),
-    hypotheses="M = 2, orthogonal inputs, W_0 = 0",
-    why="The factor 1/2 of the recursion is lost in the sum: at ηc = 1/10, m_1 = 0.05 < log 1.1 = 0.0953.",
-    amendment=Amendment(
-        "m_t ≥ log(1 + ηct/2).",
-        lambda seed: _weak_bound(seed), "e^x ≥ 1 + x and e^m/(1 + e^m) ≥ 1/2 for m ≥ 0; keep the 1/2."),
-    certificates=precisely(lambda: [Certificate(
-        "m_1 ≥ log(1 + ηc) at ηc = 1/10", descent_margins(fmpq(1, 10), 1)[1], ">=", arb(fmpq(11, 10)).log())]),
-    curves=lambda: _margin_curves(0.5),
-)  # fmt: skip
+C15 = Checks(
+    lambda seed: _margin_as_printed(seed, lambda x: np.zeros_like(x)),
+    corrected=_never_behind_the_flow,
+    certificates=_margin_proof,
+    curves=lambda: _margin_curves(0.1),
+)
 
 
 def _weak_bound(seed: int) -> Evidence:
     x, at, m = descents(seed)
     told = binary.weak_log_bound(at[None, :], x[:, None], 1.0)
-    return at_least(
-        m, told, learning_rate_times_rate=x[:, None], step=at[None, :], tolerance=MANY_STEPS
-    )
+    return at_least(m, told, **_at(x, at))
+
+
+C16 = Checks(
+    lambda seed: _margin_as_printed(seed, lambda x: -1 / x),
+    corrected=_weak_bound,
+    certificates=precisely(lambda: [Certificate(
+        "m_1 ≥ log(1 + ηc) at ηc = 1/10", descent_margins(fmpq(1, 10), 1)[1], ">=", arb(fmpq(11, 10)).log())]),
+    curves=lambda: _margin_curves(0.5),
+)  # fmt: skip
 
 
 # --- C17, C18 ---
@@ -203,18 +188,13 @@ def _token_losses(seed: int) -> tuple[np.ndarray, ...]:
 def _loss_bound(seed: int, constant: float) -> Evidence:
     """Token by token, where L(W_t) = sum p(x) ell_x and the bound are both sums over tokens."""
     x, t, ell = _token_losses(seed)
-    return at_most(
-        ell * x[:, None] * t,
-        constant,
-        learning_rate_times_rate=x[:, None],
-        step=t,
-        tolerance=MANY_STEPS,
-    )
+    return at_most(ell * x[:, None] * t, constant, **_at(x, t))
 
 
-def _whole_loss_bound(seed: int) -> Evidence:
+@all_of
+def _whole_loss_bound(seed: int) -> Iterator[Evidence]:
     """The same for whole problems, by `memory` and by the theory's own formulas."""
-    rng, parts = rng_for(seed, "C17"), []
+    rng = rng_for(seed, "C17")
     for index in range(4):
         problem = random_problem(rng, 4, 2, 6, orthogonal=True)
         eta, steps = 10 ** rng.uniform(-1, 1), np.array([1, 3, 10, 30, 100])
@@ -223,13 +203,10 @@ def _whole_loss_bound(seed: int) -> Evidence:
             W = W - eta * np.asarray(memory.grad(problem, W))
             if step in steps:
                 losses.append(float(memory.loss(problem, W)))
-        parts.append(
-            at_most(losses, binary.descent_loss_bound(steps, problem, eta), step=steps, model=index)
+        yield at_most(
+            losses, binary.descent_loss_bound(steps, problem, eta), step=steps, model=index
         )
-        parts.append(
-            at_most(losses, binary.flow_loss(eta * steps, problem), step=steps, model=index)
-        )
-    return both(*parts)
+        yield at_most(losses, binary.flow_loss(eta * steps, problem), step=steps, model=index)
 
 
 def _loss_constant_is_sharp(seed: int) -> Evidence:
@@ -263,17 +240,9 @@ def _loss_proof() -> list[Certificate]:
     ]  # fmt: skip
 
 
-C17 = Claim(
-    "C17", "thm:ortho-bin", "L(W_t) ≤ (1/ηt) Σ p(x)/c_x",
-    "From W_0 = 0, gradient descent has L(W_t) ≤ (1/(tη)) Σ_x p(x)/c_x.",
-    "FALSE-AS-PRINTED", lambda seed: _loss_bound(seed, 1.0),
-    hypotheses="M = 2, orthogonal inputs, W_0 = 0",
-    why="It rests on C16. With two equally frequent tokens, c_x = 1 and η = 1: L(W_13) = 0.0771 > 1/13 = 0.0769. "
-        "The constant 1 is right for every t, token by token, if and only if η c_x ≥ 2.",
-    amendment=Amendment(
-        "L(W_t) ≤ (C*/(ηt)) Σ p(x)/c_x with the sharp C* = 1.0794346856; exactly, L(W_t) is at most the loss of the flow at time ηt.",
-        lambda seed: both(_loss_bound(seed, binary.LOSS_CONSTANT), _loss_constant_is_sharp(seed), _whole_loss_bound(seed)),
-        "By C15 ηct ≤ G(m_t) − 1, so ηct log(1 + e^(−m_t)) ≤ C* = sup (m + e^m − 1) log(1 + e^(−m)), attained at m = 2.52614; approached as η → 0."),
+C17 = Checks(
+    lambda seed: _loss_bound(seed, 1.0),
+    corrected=lambda seed: both(_loss_bound(seed, binary.LOSS_CONSTANT), _loss_constant_is_sharp(seed), _whole_loss_bound(seed)),
     certificates=_loss_proof,
     curves=lambda: Curves(
         "ηct · loss of one token (ηc = 1/10)", ("step", _t := np.unique(np.geomspace(1, 20000, 200).astype(int))),
@@ -284,29 +253,9 @@ C17 = Claim(
 
 def _loss_falls(seed: int) -> Evidence:
     x, at, m = descents(seed)
-    ell = np.logaddexp(0.0, -m)
-    falls = at_most(
-        np.diff(ell, axis=1),
-        0.0,
-        learning_rate_times_rate=x[:, None],
-        step=at[None, 1:],
-        tolerance=MANY_STEPS,
-    )
-    grows = at_least(
-        np.diff(m, axis=1),
-        0.0,
-        learning_rate_times_rate=x[:, None],
-        step=at[None, 1:],
-        tolerance=MANY_STEPS,
-    )
+    falls = at_most(np.diff(np.logaddexp(0.0, -m), axis=1), 0.0, **_at(x, at[1:]))
+    grows = at_least(np.diff(m, axis=1), 0.0, **_at(x, at[1:]))
     return both(falls, grows, _loss_bound(seed, binary.LOSS_CONSTANT))
 
 
-C18 = Claim(
-    "C18", "thm:ortho-bin", "the loss falls monotonically, like 1/(ηt)",
-    "With orthogonal inputs and two classes the loss decays monotonically at the rate O(1/(ηt)), for any η.",
-    "HOLDS", _loss_falls,
-    place="Section 4.1",
-)  # fmt: skip
-
-CLAIMS = [C15, C16, C17, C18]
+C18 = Checks(_loss_falls)

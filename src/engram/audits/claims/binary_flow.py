@@ -1,6 +1,7 @@
 """C09 to C14: orthogonal inputs, two classes, gradient flow (Theorem 2)."""
 
 import functools
+from collections.abc import Iterator
 
 import equinox as eqx
 import jax
@@ -12,11 +13,12 @@ from engram import memory
 from engram._precision import in_double
 from engram.audits._balls import inverse_g, maximum, precisely
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal
+from engram.audits._claim import Curves
+from engram.audits._evidence import Evidence, all_of, at_least, at_most, between, both, equal
 from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import flow_token
 from engram.audits.claims._binary_runs import SOLVER, encloses, flows
+from engram.audits.claims._checks import Checks
 from engram.dynamics import GradientDescent, StochasticGradientDescent, StochasticGradientFlow, run
 from engram.memory import MemorySystem
 from engram.problem import Problem
@@ -25,23 +27,19 @@ from engram.theory import binary, printed
 # --- C09 ---
 
 
-def _decoupled(seed: int) -> Evidence:
-    rng, parts = rng_for(seed, "C09"), []
+@all_of
+def _decoupled(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C09")
     for index in range(30):
         problem = random_problem(rng, 4, 2, 6, orthogonal=True)
         W, eta = random_weights(rng, 6, 3.0), 10 ** rng.uniform(-3, 2)
         m = np.asarray(memory.margins(problem, W))
         after = np.asarray(memory.margins(problem, W - eta * np.asarray(memory.grad(problem, W))))
         step = np.asarray(binary.descent_step(m, binary.rates(problem), eta))
-        parts.append(equal(after, step, tolerance=1e-12, model=index))
-    return both(*parts)
+        yield equal(after, step, tolerance=1e-12, model=index)
 
 
-C09 = Claim(
-    "C09", "eq:binary-update", "with orthogonal inputs each margin moves alone: (1 + e^m) Δm = c_x η",
-    "For M = 2 and orthogonal inputs, (1 + exp(m_t)) Δm = c_x η_t with c_x = p(x) ‖e_x‖² ‖u_1 − u_2‖².",
-    "HOLDS", _decoupled,
-)  # fmt: skip
+C09 = Checks(_decoupled)
 
 
 # --- C10, C11 ---
@@ -61,22 +59,14 @@ def _closed_form(seed: int, form, *, from_zero: bool) -> Evidence:
     )
 
 
-C10 = Claim(
-    "C10", "eq:dyn-bin", "from zero, m_t + e^{m_t} = c_x t",
-    "When W is initialised at zero, m_t + exp(m_t) = c_x t.",
-    "FALSE-AS-PRINTED",
+C10 = Checks(
     lambda seed: _closed_form(seed, lambda t, c, _: printed.flow_margin(t, c), from_zero=True),
-    why="At t = 0 the left side is 0 + e⁰ = 1. The constant of integration was dropped; the appendix keeps it.",
-    amendment=Amendment(
-        "m_t + exp(m_t) = c_x t + 1.",
-        lambda seed: _closed_form(seed, lambda t, c, m0: binary.flow_margin(t, c, m0), from_zero=True),
-        "Integrate (1 + e^m) dm = c dt from m = 0."),
+    corrected=lambda seed: _closed_form(seed, lambda t, c, m0: binary.flow_margin(t, c, m0), from_zero=True),
     certificates=lambda: [Certificate("m + e^m = c t at t = 0, m = 0", arb(0) + arb(0).exp(), "==", fmpq(0))],
     curves=lambda: Curves(
         "margin of one token under gradient flow (c = 1)", ("time", _t := np.linspace(0.05, 12, 200)),
         {"true": flow_token(np.ones(1), _t)[0], "printed": np.asarray(printed.flow_margin(_t, 1.0)),
          "corrected": np.asarray(binary.flow_margin(_t, 1.0))}, "margin"),
-    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -91,12 +81,7 @@ def _flow_from_any_start(seed: int) -> Evidence:
     return both(solved, equal(told, m, tolerance=1e-10, s=s[ahead]))
 
 
-C11 = Claim(
-    "C11", "thm:ortho-bin", "the closed form of the margin, and t_0",
-    "m_t = s − W_0(e^s) with s = c_x t + e^{m_0} + m_0, that is log(c_x (t − t_0)) − h, with t_0 = −(e^{m_0} + m_0)/c_x, for t ≥ t_0.",
-    "HOLDS", _flow_from_any_start,
-    why="At t = t_0 itself the logarithm does not exist: read t > t_0.",
-)  # fmt: skip
+C11 = Checks(_flow_from_any_start)
 
 
 # --- C12, C13 ---
@@ -118,8 +103,7 @@ def _correction_sharp(seed: int) -> Evidence:
     limit = np.asarray(binary.flow_correction(near)) * near / np.log(near)
     return both(
         # (s - 1) of 1e-5 is known to 1e-11 of itself.
-        at_least(h * scale, low * scale, tolerance=1e-10, s=_GRID),
-        at_most(h * scale, high * scale, tolerance=1e-10, s=_GRID),
+        between(low * scale, h * scale, high * scale, tolerance=1e-10, s=_GRID),
         equal(peak, binary.CORRECTION_CONSTANT, tolerance=1e-9),
         equal(limit, 0.5, tolerance=1e-3, s=near),
     )
@@ -144,14 +128,9 @@ def _correction_proof() -> list[Certificate]:
     ]  # fmt: skip
 
 
-C12 = Claim(
-    "C12", "thm:ortho-bin", "0 ≤ h(s) ≤ 2 log(s)/s for s ≥ 1",
-    "The correction h of the exact margin satisfies 0 ≤ h(s) ≤ 2 log(s)/s for all s ≥ 1.",
-    "HOLDS", _correction_as_printed,
-    amendment=Amendment(
-        "½ log(s)/s ≤ h(s) ≤ 1.0237150810 log(s)/s; both constants are sharp (the upper at s = 23.1526, the lower as s → 1).",
-        _correction_sharp,
-        "With s = m + e^m, h = log(1 + m e^(−m)); the maximum of the ratio is enclosed by interval subdivision, the ends by hand."),
+C12 = Checks(
+    _correction_as_printed,
+    corrected=_correction_sharp,
     certificates=_correction_proof,
     curves=lambda: Curves(
         "h(s) s / log(s)", ("s", _GRID[_GRID < 1e4]),
@@ -171,14 +150,11 @@ def _expansion_as_printed(seed: int) -> Evidence:
     s = np.concatenate([_SMALL, _GRID])
     low, high = printed.flow_correction_bounds(s)
     scale = s / np.log(s)  # negative below 1, where it turns both inequalities round
-    return both(at_least(_ratio_at(s), low * scale, s=s), at_most(_ratio_at(s), high * scale, s=s))
+    return between(low * scale, _ratio_at(s), high * scale, s=s)
 
 
 def _expansion_corrected(seed: int) -> Evidence:
-    below = _ratio_at(_SMALL)
-    return both(
-        at_least(below, 0.0, s=_SMALL), at_most(below, 0.5, s=_SMALL), _correction_sharp(seed)
-    )
+    return both(between(0.0, _ratio_at(_SMALL), 0.5, s=_SMALL), _correction_sharp(seed))
 
 
 @precisely
@@ -188,14 +164,9 @@ def _expansion_proof() -> list[Certificate]:
     return [Certificate("h̃(1/2) ≥ 1/2, where s = 1/2 ≥ 0", ratio, ">=", fmpq(1, 2))]
 
 
-C13 = Claim(
-    "C13", "proof:bin-ortho", "the expansion is valid as soon as s = ct + e^{m_0} + m_0 ≥ 0",
-    "m_t = log s − h̃(s) log(s)/s with h̃ in [1/2, 2] as soon as s ≥ 0.",
-    "FALSE-AS-PRINTED", _expansion_as_printed,
-    why="The expansion of the product logarithm needs s ≥ 1, a margin of at least 0; at s = 1/2, h̃ = 0.308.",
-    amendment=Amendment(
-        "h̃ is in [1/2, 1.0238] for s ≥ 1, that is for m_t ≥ 0, and in (0, 1/2) for 0 < s < 1.",
-        _expansion_corrected, "W_0(x) is expanded for x = e^s ≥ e."),
+C13 = Checks(
+    _expansion_as_printed,
+    corrected=_expansion_corrected,
     certificates=_expansion_proof,
     curves=lambda: Curves(
         "h̃(s)", ("s", _s := np.concatenate([_SMALL, 1 + np.geomspace(0.02, 40, 200)])),
@@ -222,9 +193,10 @@ def _final_weights(problem: Problem, dynamics, W0, steps, key=None):
 
 
 @in_double
-def _representation(seed: int, *, signed: bool) -> Evidence:
+@all_of
+def _representation(seed: int, *, signed: bool) -> Iterator[Evidence]:
     """W from margins against W itself, under descent and SGD."""
-    rng, parts = rng_for(seed, "C14"), []
+    rng = rng_for(seed, "C14")
     for index in range(3):
         problem, W0 = _binary_problem(rng), rng.normal(size=(4, 4))
         for dynamics in (GradientDescent(2.0, 30), StochasticGradientDescent(1.0, 30, 2)):
@@ -233,8 +205,7 @@ def _representation(seed: int, *, signed: bool) -> Evidence:
             m = np.asarray(memory.margins(problem, W))
             sign = 1 - 2 * problem.targets if signed else 1
             told = binary.weights_from_margins(problem, sign * m, W0)
-            parts.append(equal(told, W, tolerance=1e-12, model=index))
-    return both(*parts)
+            yield equal(told, W, tolerance=1e-12, model=index)
 
 
 @in_double
@@ -260,17 +231,9 @@ def _span_rank() -> int:
     return fmpq_mat(1, 9, [a * b for a in u for b in e]).rank()
 
 
-C14 = Claim(
-    "C14", "thm:ortho-bin", "W_t is a sum over margins plus Π_⊥W_0, for all four dynamics",
-    "Under flow, descent, stochastic flow and SGD, W_t = Σ_x m_t(x) (u_1−u_2)/‖·‖² ⊗ e_x/‖·‖² + Π_⊥ W_0.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: _representation(seed, signed=False),
-    why="m_t(x) must be (u_1 − u_2)ᵀ W_t e_x also where f*(x) = 2; and isotropic noise leaves the span of the gradients.",
-    amendment=Amendment(
-        "True for flow, descent and SGD with the signed margin; for isotropic noise E‖Π_⊥(W_t − W_0)‖² = σ² t (d² − N).",
-        lambda seed: both(_representation(seed, signed=True), _leaves_the_span(seed)),
-        "Updates lie in the span of the (u_1−u_2) ⊗ e_x, which are orthogonal; a Brownian motion has variance σ²t in each of the other directions."),
+C14 = Checks(
+    lambda seed: _representation(seed, signed=False),
+    corrected=lambda seed: both(_representation(seed, signed=True), _leaves_the_span(seed)),
     certificates=lambda: [Certificate(
         "E‖Π_⊥(W_t − W_0)‖² = 0 for isotropic noise, d = 3, N = 1, σ = 1/2, t = 2", fmpq(1, 4) * 2 * (9 - _span_rank()), "==", fmpq(0))],
 )  # fmt: skip
-
-CLAIMS = [C09, C10, C11, C12, C13, C14]

@@ -1,7 +1,9 @@
 """C52 to C56: statements of the paper that stand between its theorems."""
 
+import dataclasses
 import functools
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,11 +15,22 @@ from engram import memory
 from engram._precision import in_double
 from engram.audits._balls import descent_margins, dot, precisely, rationals
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, frequency, true
+from engram.audits._claim import Curves
+from engram.audits._evidence import (
+    Evidence,
+    all_of,
+    at_least,
+    at_most,
+    between,
+    both,
+    equal,
+    frequency,
+    true,
+)
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_token
 from engram.audits._written_out import most_robust, robust_radius
+from engram.audits.claims._checks import Checks
 from engram.capacity import is_separable, max_margin
 from engram.dynamics import GradientDescent, run
 from engram.particles import ParticleSystem
@@ -81,25 +94,15 @@ def _often_enough(seed: int) -> Evidence:
         equal(float(memory.error_rate(many, np.eye(2))), 0.0),
         at_least((m > 0).mean(0)[0], (m > 0).mean(0)[4], tolerance=0.2),
     )  # fmt: skip
-    return Evidence(
-        found.slack,
-        found.where,
-        found.tolerance,
-        f"{stored.mean():.3f} can be stored, {learnt.mean():.3f} are after 20,000 steps, of {_DRAWS} draws",
-        found.cases,
-    )
+    note = f"{stored.mean():.3f} can be stored, {learnt.mean():.3f} are after 20,000 steps, of {_DRAWS} draws"
+    return dataclasses.replace(found, note=note)
 
 
 _RING = rationals(["1", "0"], ["3/5", "4/5"], ["-3/5", "4/5"])
 
-C52 = Claim(
-    "C52", "fig:margins_N5", "when d < N there is not enough capacity to learn all the associations",
-    "Figure 6: when d < N, the model does not have enough capacity to learn all the associations, and it favours the most frequent ones.",
-    "FALSE-AS-PRINTED", _not_enough, hypotheses="any embeddings with d < N; checked on random unit ones with N = M = 5, f*(x) = x, and d = 3 as drawn",
-    why="Nearly every random draw with d = 3 can be stored whole (a linear program says so), and descent stores most of them. With e_x = u_x distinct unit vectors, W = I stores any number of associations in d = 2.",
-    amendment=Amendment(
-        "Whether N > d associations can be stored is a matter of the embeddings: nearly all draws with d = 3, N = M = 5 can; any number can in d = 2 when inputs equal outputs (twelve are checked).",
-        _often_enough, "⟨u_y, u_x⟩ < 1 = ⟨u_x, u_x⟩ for distinct unit vectors."),
+C52 = Checks(
+    _not_enough,
+    corrected=_often_enough,
     certificates=lambda: [Certificate(
         "d = 2, N = 3, e_x = u_x = (1,0), (3/5,4/5), (−3/5,4/5), W = I: some wrong score reaches the right one, so not all are stored",
         max(dot(u, v) for u, v in itertools.combinations(_RING, 2)), ">=", min(dot(u, u) for u in _RING))],
@@ -127,27 +130,25 @@ def _limited(seed: int) -> Evidence:
     return at_most(found, 1.0, model=np.arange(len(found)))
 
 
-def _decoupled(seed: int) -> Evidence:
+@all_of
+def _decoupled(seed: int) -> Iterator[Evidence]:
     """Tokens do not touch each other; and with two classes, or orthonormal outputs, none ever falls."""
-    rng, found = rng_for(seed, "C53"), []
+    rng = rng_for(seed, "C53")
     for index in range(10):
         problem = random_problem(rng, 3, 5, 4, orthogonal=True)
         W = rng.normal(size=(4, 4))
         step = np.asarray(memory.grad(problem, W))
         alone = Problem(problem.inputs[:1], problem.outputs, [1.0], problem.targets[:1])
         told = problem.probs[0] * np.asarray(memory.grad(alone, W)) @ problem.inputs[0]
-        found.append(equal(step @ problem.inputs[0], told, tolerance=1e-12, model=index))
+        yield equal(step @ problem.inputs[0], told, tolerance=1e-12, model=index)
         for calm in (random_problem(rng, 3, 2, 4, orthogonal=True), orthonormal(3, 4, key=index)):
             V = rng.normal(size=(4, 4))
             after = V - 10 ** rng.uniform(-1, 3) * np.asarray(memory.grad(calm, V))
-            found.append(
-                at_least(
-                    np.asarray(memory.margins(calm, after)) - np.asarray(memory.margins(calm, V)),
-                    0.0,
-                    tolerance=1e-9,
-                )
+            yield at_least(
+                np.asarray(memory.margins(calm, after)) - np.asarray(memory.margins(calm, V)),
+                0.0,
+                tolerance=1e-9,
             )
-    return both(*found)
 
 
 def _first_margin() -> fmpq | arb:
@@ -158,19 +159,12 @@ def _first_margin() -> fmpq | arb:
     return dot(less(U[0], U[1]), less(U[0], mean))
 
 
-C53 = Claim(
-    "C53", "eq:ortho-dyn-tmp1", "with orthogonal inputs, correlated outputs introduce limited competition",
-    "When the input embeddings are orthogonal, correlated output embeddings introduce limited competition.",
-    "HOLDS-UNDER-CONDITIONS", _limited, hypotheses="orthogonal inputs, any outputs",
-    why="Tokens do not touch one another, but the classes of one token compete without limit: with u = (1,0), (4/5,3/5), (3/5,−4/5), (0,−1) and target 1 "
-        "one step from zero has a margin −η/10 against class 2, so the loss of a single token spikes as high as one likes.",
-    amendment=Amendment(
-        "Tokens decouple whatever the outputs. No margin ever falls for M = 2 or orthonormal outputs; for M ≥ 3 correlated outputs a token may spike by itself.",
-        _decoupled, "∇L e_x involves p_W(·|x) only; the first step has margins ηp‖e‖² ⟨u_y − u_i, u_y − ū⟩, which may be negative."),
+C53 = Checks(
+    _limited,
+    corrected=_decoupled,
     certificates=lambda: [Certificate(
         "u = (1,0), (4/5,3/5), (3/5,−4/5), (0,−1), target 1: the first margin against class 2, per η, is at least 0",
         _first_margin(), ">=", fmpq(0))],
-    place="Section 4.2",
 )  # fmt: skip
 
 
@@ -208,29 +202,17 @@ def _falls_back(seed: int) -> Evidence:
 @precisely
 def _catch_up_proof() -> list[Certificate]:
     ratio = lambda x: descent_margins(x / 9, 20)[20] / descent_margins(x, 20)[20]
-    return [
-        Certificate(
-            "p = (9/10, 1/10), 20 steps: the ratio of margins at ηc_1 = 100 is at least that at ηc_1 = 5",
-            ratio(fmpq(100)),
-            ">=",
-            ratio(fmpq(5)),
-        )
-    ]
+    statement = "p = (9/10, 1/10), 20 steps: the ratio of margins at ηc_1 = 100 is at least that at ηc_1 = 5"
+    return [Certificate(statement, ratio(fmpq(100)), ">=", ratio(fmpq(5)))]
 
 
-C54 = Claim(
-    "C54", "thm:multi", "large learning rates help rare tokens to catch up",
-    "Frequent tokens saturate and rarer ones catch up; the catch-up is facilitated by large learning rates.",
-    "HOLDS-UNDER-CONDITIONS", functools.partial(_catches_up, largest=np.inf), hypotheses="orthogonal inputs, from zero, at a given step",
-    why="Beyond ηc ≈ 5 the first step alone sets margins ηc_x/2 and saturates both: their ratio goes back to p_2/p_1 and stays there for about e^{ηc_2/2} steps.",
-    amendment=Amendment(
-        "At any step the ratio of the rare margin to the frequent one grows with η while ηc ≤ 3 for the frequent token; it returns to p_2/p_1 as η → ∞.",
-        _falls_back, "From zero m_1 = ηc/2 after one step, and later steps are at most ηc/(1 + e^{ηc/2}). The range 3 is checked on a grid, not proved; it ends at about 3.7 for p_1 near 1/2."),
+C54 = Checks(
+    functools.partial(_catches_up, largest=np.inf),
+    corrected=_falls_back,
     certificates=_catch_up_proof,
     curves=lambda: Curves(
         "margin of the rare token over the frequent one after 20 steps (p = 0.9, 0.1)", ("η c of the frequent token", _X),
         {"true": _ratios(0.9)[:, 19]}, "ratio", log_x=True),
-    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -275,16 +257,7 @@ def _robust_corrected(seed: int) -> Evidence:
     )
 
 
-C55 = Claim(
-    "C55", "thm:multi", "the max-margin solution is robust to displaced embeddings",
-    "Training converges to the max-margin solution, making the final classifier robust to embedding displacements.",
-    "HOLDS-UNDER-CONDITIONS", _most_robust, hypotheses="read as: no other W tolerates larger displacements of the inputs",
-    why="The Frobenius margin divides m_i(x) by ‖W‖, a displacement by ‖Wᵀ(u_{f*(x)} − u_i)‖; with three correlated classes another W tolerates more.",
-    amendment=Amendment(
-        "The max-margin solution tolerates the largest displacements for M = 2 and for orthonormal embeddings, where the radius is 1/√(n_y + n_i) for classes of n_y and n_i tokens.",
-        _robust_corrected, "For M = 2 both quotients are m/‖v‖, v = Wᵀ(u_1 − u_2). For orthonormal embeddings each pair of classes is a binary problem of its own, whose best radius is the distance from 0 to the hull of the tokens of one class and the negatives of the other's: 1/√(n_y + n_i), which the max-margin solution reaches for all pairs at once."),
-    place="Section 4.1",
-)  # fmt: skip
+C55 = Checks(_most_robust, corrected=_robust_corrected)
 
 
 # --- C56 ---
@@ -321,7 +294,7 @@ def _about_d(seed: int) -> Evidence:
     """As printed: between d/2 and 2d, however W is fitted and whatever M."""
     found = _capacities(seed)
     ratios = np.array([list(values.values()) for values in found.values()])
-    return both(at_least(ratios, 0.5), at_most(ratios, 2.0))
+    return between(0.5, ratios, 2.0)
 
 
 def _about_d_corrected(seed: int) -> Evidence:
@@ -338,18 +311,7 @@ def _about_d_corrected(seed: int) -> Evidence:
         at_least(np.diff(growing, axis=1), 0.0, tolerance=0.3),
         at_least([values[-1] for values in growing], 2.0),
     )  # fmt: skip
-    return Evidence(evidence.slack, evidence.where, evidence.tolerance, told, evidence.cases)
+    return dataclasses.replace(evidence, note=told)
 
 
-C56 = Claim(
-    "C56", "fig:forgetting", "the ideal W stores about d memories",
-    "The ideal W can usually store about d memories.",
-    "HOLDS-UNDER-CONDITIONS", _about_d, hypotheses="random unit embeddings, however W is fitted and whatever M; the paper cites earlier work for it",
-    why="It depends on how W is fitted and on M. With as many classes as tokens the number per dimension grows with d, for outer products and for the best W alike.",
-    amendment=Amendment(
-        "With two classes and random labels about 2d (Cover's 2^{1−N} Σ_{k<d} C(N−1, k)). With M = N sums of outer products hold 1.2d, 1.9d, 3.1d at d = 16, 32, 64, and the best W about 1.5d, 2d, 2.7d at d = 2, 3, 6: the number per dimension grows.",
-        _about_d_corrected, "Counted over random draws; separability by linear programs."),
-    place="Section 5.1",
-)  # fmt: skip
-
-CLAIMS = [C52, C53, C54, C55, C56]
+C56 = Checks(_about_d, corrected=_about_d_corrected)

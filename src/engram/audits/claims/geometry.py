@@ -1,6 +1,8 @@
 """C43 to C48: the plane, the Hessian, sharpness, calibration."""
 
+import dataclasses
 import functools
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -10,8 +12,17 @@ from engram import memory
 from engram._precision import in_double
 from engram.audits._balls import isolate, precisely, sigma
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, frequency, true
+from engram.audits._claim import Curves
+from engram.audits._evidence import (
+    Evidence,
+    all_of,
+    at_least,
+    at_most,
+    both,
+    equal,
+    frequency,
+    true,
+)
 from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import descend_pairs
 from engram.audits._written_out import (
@@ -21,6 +32,7 @@ from engram.audits._written_out import (
     plane_errors,
     plane_minimiser,
 )
+from engram.audits.claims._checks import Checks
 from engram.problem import Problem, orthonormal, two_tokens
 from engram.theory import interference
 
@@ -34,8 +46,9 @@ def _slope_in_the_plane(g, E, sign, p):
     return jax.grad(lambda g: (p * jax.nn.softplus(sign * (E @ g))).sum())(g)
 
 
-def _plane(seed: int) -> Evidence:
-    rng, found = rng_for(seed, "C43"), []
+@all_of
+def _plane(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C43")
     for index in range(20):
         problem, W = random_problem(rng, 4, 2, 2), random_weights(rng, 2, 3.0)
         u = problem.outputs[1] - problem.outputs[0]
@@ -44,39 +57,26 @@ def _plane(seed: int) -> Evidence:
         told = -(u @ u) * np.asarray(
             _slope_in_the_plane(u @ W, problem.inputs, sign, problem.probs)
         )
-        found.append(equal(moved, told, tolerance=1e-12, model=index))
-    return both(*found)
+        yield equal(moved, told, tolerance=1e-12, model=index)
 
 
-C43 = Claim(
-    "C43", "eq:fig-cor", "for d = M = 2 the dynamics live in a plane, orthogonal to the loss's level lines",
-    "With γ_i = (u_2 − u_1)ᵀW f_i in the canonical basis the problem is two-dimensional, and trajectories cross level lines at right angles.",
-    "HOLDS", _plane,
-    why="dγ/dt = −c ∇_γ L there. Not so in the γ of eq:two-input, whose metric is diag(1+α, 1−α) and whose sign and factor ½ differ.",
-)  # fmt: skip
+C43 = Checks(_plane)
 
 
-def _hessian(seed: int) -> Evidence:
-    rng, found = rng_for(seed, "C44"), []
+@all_of
+def _hessian(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C44")
     for index in range(20):
         problem, W = random_problem(rng, 4, 3, 3), random_weights(rng, 3, 3.0)
-        found.append(
-            equal(
-                np.asarray(memory.hessian(problem, W)),
-                np.asarray(autohess(W, *parts(problem))),
-                tolerance=1e-12,
-                model=index,
-            )
+        yield equal(
+            np.asarray(memory.hessian(problem, W)),
+            np.asarray(autohess(W, *parts(problem))),
+            tolerance=1e-12,
+            model=index,
         )
-    return both(*found)
 
 
-C44 = Claim(
-    "C44", "eq:hess", "the Hessian formula",
-    "∇²ℓ = Σ_{z,z'} p_W(z|x)(δ_{zz'} − p_W(z'|x)) e_x ⊗ u_z ⊗ e_x ⊗ u_{z'}.",
-    "HOLDS", _hessian,
-    why="In its derivation one component line has f_i where it needs f_l.",
-)  # fmt: skip
+C44 = Checks(_hessian)
 
 
 # --- C45 ---
@@ -98,8 +98,9 @@ def _sharpest_at_zero(seed: int) -> Evidence:
     return at_most(sharp, at_zero, tolerance=1e-8, model=np.arange(21))
 
 
-def _sharpest_for_two(seed: int) -> Evidence:
-    rng, found = rng_for(seed, "C45"), []
+@all_of
+def _sharpest_for_two(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C45")
     for index in range(12):
         problem = random_problem(rng, 3, 2, 3)
         at_zero = float(memory.sharpness(problem, np.zeros((3, 3))))
@@ -108,13 +109,12 @@ def _sharpest_for_two(seed: int) -> Evidence:
         u = problem.outputs[0] - problem.outputs[1]
         lengths = (problem.inputs**2).sum(1)
         bound = (u @ u) * lengths.max() * float(memory.loss(problem, W))
-        found.append(at_most(sharp / at_zero, 1.0, tolerance=1e-8, model=index))
-        found.append(at_most(sharp / at_zero, bound / at_zero, tolerance=1e-8, model=index))
+        yield at_most(sharp / at_zero, 1.0, tolerance=1e-8, model=index)
+        yield at_most(sharp / at_zero, bound / at_zero, tolerance=1e-8, model=index)
     for alpha, p1 in ((0.95, 0.75), (-0.5, 0.6), (0.3, 0.99)):
         told = interference.smoothness(alpha, p1)
         sharp = float(memory.sharpness(two_tokens(alpha, p1), np.zeros((2, 2))))
-        found.append(equal(sharp, told, tolerance=1e-8, correlation=alpha, p1=p1))
-    return both(*found)
+        yield equal(sharp, told, tolerance=1e-8, correlation=alpha, p1=p1)
 
 
 @precisely
@@ -124,27 +124,11 @@ def _tie_proof() -> list[Certificate]:
     # Along (1, −1, 0)/√2 the Hessian of one orthonormal token is this; the sharpness is at least it.
     gap = q[0] - q[1]
     along = (q[0] + q[1]) / 2 - gap * gap / 2
-    return [
-        Certificate(
-            "M = 3, one token, orthonormal, w = (50, 50, −50): the sharpness is at most 1/3, that at W = 0",
-            along,
-            "<=",
-            fmpq(1, 3),
-        )
-    ]
+    statement = "M = 3, one token, orthonormal, w = (50, 50, −50): the sharpness is at most 1/3, that at W = 0"
+    return [Certificate(statement, along, "<=", fmpq(1, 3))]
 
 
-C45 = Claim(
-    "C45", "fig:sharpness", "sharpness is high for small ‖W‖, and tends to 0 in the separable case",
-    "The sharpness of the loss is mainly high for small values of the norm of W; in the separable case it decreases to zero at infinity.",
-    "HOLDS-UNDER-CONDITIONS", _sharpest_at_zero, hypotheses="any M; the figure beside it has M = 2",
-    why="For M ≥ 3 a tie between two classes keeps it high however large W is: w = (50, 50, −50) has 0.5, W = 0 has 1/3.",
-    amendment=Amendment(
-        "For M = 2, ∇²L(W) ≼ ∇²L(0) everywhere: W = 0 is the sharpest point, (c/8)(1 + √(1 − 4p_1p_2(1−α²))) for two tokens. Sharpness is at most c max‖e_x‖² L(W), so it vanishes with the loss.",
-        _sharpest_for_two, "σ′ ≤ 1/4, attained at 0; σ′(m) ≤ log(1 + e^{−m})."),
-    certificates=_tie_proof,
-    place="Section 5.1",
-)  # fmt: skip
+C45 = Checks(_sharpest_at_zero, corrected=_sharpest_for_two, certificates=_tie_proof)
 
 
 # --- C46 ---
@@ -254,19 +238,13 @@ def _stability_proof() -> list[Certificate]:
     ]  # fmt: skip
 
 
-C46 = Claim(
-    "C46", "fig:sharpness", "converge with H_* greater than 2/η, or oscillate with η > 2/H_*",
-    "In the non-separable case either the learning rate is small and descent converges to a minimum of sharpness H_* greater than 2/η, or η > 2/H_* and it oscillates.",
-    "FALSE-AS-PRINTED", _sharper_than_stable,
-    why="The stable case is H_* < 2/η; the halves contradict each other. Nor is it a dichotomy: an attracting 2-cycle exists with ηH_* = 1.899 < 2, and zero falls on it.",
-    amendment=Amendment(
-        "A minimum is locally stable if ηH_* < 2 and unstable if ηH_* > 2. Below 2 descent may still settle on a cycle: three parallel tokens e_x = z_x e of class 1, z = (1, −8, −½), p = (.679, .021, .3), ηc = 9.76, have for g = (u_1−u_2)ᵀW e the cycle {1.3475599, 0.1051918}.",
-        _stable_below, "Near a minimum the step is 1 − ηλ along each eigenvector; the cycle is proved by a contraction in ball arithmetic."),
+C46 = Checks(
+    _sharper_than_stable,
+    corrected=_stable_below,
     certificates=_stability_proof,
     curves=lambda: Curves(
         "descent on three parallel tokens, ηH_* = 1.899 < 2", ("step", np.arange(60)),
         {"true, from zero": _path(_parallel(), 4.88, 60, np.zeros((2, 2))), "minimiser": np.full(60, 0.5355734)}, "g"),
-    place="Section 5.1",
 )  # fmt: skip
 
 
@@ -318,14 +296,7 @@ def _calibration_proof() -> list[Certificate]:
     ]  # fmt: skip
 
 
-C47 = Claim(
-    "C47", "fig:forgetting", "cross-entropy is not calibrated: its minimiser may forget the most frequent token",
-    "Minimising L does not always minimise the 0-1 loss; already for N = 3, d = 2 the minimiser can forget the most frequent association.",
-    "HOLDS", _forgets,
-    why="Exact example: excess risk 1/10. In the family z_1 = (1, 0), z_{2,3} = (−cos θ, ±sin θ), p_2 = p_3, token 1 is forgotten if and only if (1 − p_1) cos θ > p_1.",
-    certificates=_calibration_proof,
-    place="Section 5.1",
-)  # fmt: skip
+C47 = Checks(_forgets, certificates=_calibration_proof)
 
 _DRAWS = 400
 
@@ -362,24 +333,7 @@ def _norm_corrected(seed: int) -> Evidence:
         frequency(found[40][1], below=0.1),
         rising,
     )
-    return Evidence(
-        evidence.slack,
-        evidence.where,
-        evidence.tolerance,
-        f"excess risk by N: {notes}",
-        evidence.cases,
-    )
+    return dataclasses.replace(evidence, note=f"excess risk by N: {notes}")
 
 
-C48 = Claim(
-    "C48", "fig:forgetting", "when N is large these cases become the norm",
-    "When N becomes large in front of d, cases where the minimiser forgets the most frequent association become the norm.",
-    "HOLDS-UNDER-CONDITIONS", _norm_as_printed, hypotheses="random unit tokens and labels, p ∝ 1/x, d = M = 2",
-    why="The minimiser is suboptimal in most draws, but with two classes it seldom forgets the most frequent token. With five it does more often: in 21 to 35 % of 200 draws for N = 5 to 40 in d = 2, in at most 7 % in d = 3 (`capacity.forgetting_rate`).",
-    amendment=Amendment(
-        "Excess risk becomes the norm (in 9, 35, 61, 75, 88, 95 % of draws for N = 3, 5, 8, 12, 20, 40); forgetting the most frequent token stays rare, below 10 %.",
-        _norm_corrected, "Counted over random draws, with their error."),
-    place="Section 5.1",
-)  # fmt: skip
-
-CLAIMS = [C43, C44, C45, C46, C47, C48]
+C48 = Checks(_norm_as_printed, corrected=_norm_corrected)

@@ -1,6 +1,7 @@
 """C01 to C08: the model, its gradient, the particle system, margins."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 from flint import arb, fmpq
@@ -9,11 +10,11 @@ from scipy.integrate import solve_ivp
 from engram import memory, particles, theory
 from engram.audits._balls import dot, precisely, rationals
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim
-from engram.audits._evidence import Evidence, at_least, both, equal, true
+from engram.audits._evidence import Evidence, all_of, at_least, both, equal, true
 from engram.audits._parameters import random_problem, random_weights, rng_for
 from engram.audits._runs import flow_pairs
 from engram.audits._written_out import autograd, parts
+from engram.audits.claims._checks import Checks
 from engram.capacity import is_separable
 from engram.memory import MemorySystem
 from engram.problem import Problem
@@ -58,12 +59,7 @@ def _is_time_change() -> Evidence:
     return equal(hurried.y.T, plain, tolerance=1e-9, time=times[:, None])
 
 
-C01 = Claim(
-    "C01", "eq:GF", "the loss is convex; a learning rate only rescales a flow's time",
-    "The loss is convex in W. In continuous time a learning rate η(t) is a change of clock, ds = η dt.",
-    "HOLDS", _is_convex,
-    why="",
-)  # fmt: skip
+C01 = Checks(_is_convex)
 
 
 # --- C02 ---
@@ -79,14 +75,13 @@ def _batch_mean(problem: Problem, W: np.ndarray, size: int) -> tuple[np.ndarray,
     return mean, np.asarray(system.grad(W))
 
 
-def _batches(seed: int, divisor: float) -> Evidence:
+@all_of
+def _batches(seed: int, divisor: float) -> Iterator[Evidence]:
     rng = rng_for(seed, "C02")
-    parts = []
     for index in range(4):
         problem, W = random_problem(rng, 2, 3, 4), random_weights(rng, 4, 1.0)
         mean, gradient = _batch_mean(problem, W, 4)
-        parts.append(equal(mean / divisor, gradient, model=index))
-    return both(*parts)
+        yield equal(mean / divisor, gradient, model=index)
 
 
 @precisely
@@ -104,17 +99,11 @@ def _batch_proof() -> list[Certificate]:
         mean, "==", p[0] / 2)]  # fmt: skip
 
 
-C02 = Claim(
-    "C02", "eq:SGD", "a mini-batch's summed gradient has the gradient as its mean",
-    "∇L(W) + ε = Σ over the batch of ∇ℓ, with ε of zero mean; in Theorem 1, replace Σ_x p(x) by the sum over the batch.",
-    "FALSE-AS-PRINTED", lambda seed: _batches(seed, 1.0),
-    why="The mean of the sum is |B| times the gradient: each of the |B| independent draws contributes ∇L.",
-    amendment=Amendment(
-        "Use the mean over the batch, (1/|B|) Σ ∇ℓ, or read η as η/|B|.",
-        lambda seed: _batches(seed, 4.0),
-        "x ~ p independently for each draw; linearity of the mean."),
+C02 = Checks(
+    lambda seed: _batches(seed, 1.0),
+    corrected=lambda seed: _batches(seed, 4.0),
     certificates=_batch_proof,
-)  # fmt: skip
+)
 
 
 # --- C03 ---
@@ -145,16 +134,9 @@ def _noise_corrected(seed: int) -> Evidence:
     return equal(factor @ factor.T, covariance, entry=np.arange(9)[:, None])
 
 
-C03 = Claim(
-    "C03", "eq:SGF", "the coefficient of the Brownian motion is the variance of the updates",
-    "dW = −∇L dt + σ dE, where σ is the variance of the batch gradient.",
-    "TYPO", _noise_as_printed,
-    why="A coefficient σ gives increments of covariance σσᵀ dt: it must be a square root of the covariance. "
-        "For the diffusion limit of SGD it also carries √η.",
-    amendment=Amendment(
-        "dW = −∇L dt + R dE with R Rᵀ = (η/|B|) Cov(∇ℓ); N Brownian motions on the law, √p dB − p Σ √p dB, do it.",
-        _noise_corrected,
-        "Cov(R dE) = R Rᵀ dt; the law's noise has covariance diag(p) − p pᵀ, that of one draw."),
+C03 = Checks(
+    _noise_as_printed,
+    corrected=_noise_corrected,
     certificates=lambda: [Certificate(
         "a coefficient 1/4 gives increments of variance 1/4 per unit of time", fmpq(1, 4) * fmpq(1, 4), "==", fmpq(1, 4))],
 )  # fmt: skip
@@ -181,45 +163,35 @@ def _tensor_scores(problem: Problem, W: np.ndarray) -> np.ndarray:
 def _orientation_proof() -> list[Certificate]:
     W, (e, u) = rationals(["0", "1"], ["0", "0"]), rationals(["1", "0"], ["0", "1"])
     applied = lambda v: [dot(row, v) for row in W]
-    told = "⟨e, W u⟩ = ⟨u, W e⟩ for W = (0 1; 0 0), e = (1, 0), u = (0, 1)"
-    return [Certificate(told, dot(e, applied(u)), "==", dot(u, applied(e)))]
+    statement = "⟨e, W u⟩ = ⟨u, W e⟩ for W = (0 1; 0 0), e = (1, 0), u = (0, 1)"
+    return [Certificate(statement, dot(e, applied(u)), "==", dot(u, applied(e)))]
 
 
-C04 = Claim(
-    "C04", "eq:model-prob", "the scores are ⟨e_x, W u_y⟩ = ⟨W, e_x ⊗ u_y⟩",
-    "p_W(y|x) ∝ exp⟨W, e_x ⊗ u_y⟩, while the model, the particles and the gradient use u_yᵀ W e_x.",
-    "TYPO", lambda seed: _orientation(seed, theory.printed.scores),
-    why="The two are scores of W and of its transpose. The appendix announces the switch, Section 3 does not.",
-    amendment=Amendment(
-        "p_W(y|x) ∝ exp⟨W, u_y ⊗ e_x⟩ in the main text; Appendix A is its transpose.",
-        lambda seed: _orientation(seed, _tensor_scores), "uᵀ W e = ⟨W, u ⊗ e⟩."),
-    certificates=lambda: _orientation_proof(),
-)  # fmt: skip
+C04 = Checks(
+    lambda seed: _orientation(seed, theory.printed.scores),
+    corrected=lambda seed: _orientation(seed, _tensor_scores),
+    certificates=_orientation_proof,
+)
 
 
 # --- C05, C06 ---
 
 
-def _gradient(seed: int) -> Evidence:
-    found = []
+@all_of
+def _gradient(seed: int) -> Iterator[Evidence]:
     for index, (problem, W) in enumerate(_models(seed, "C05")):
         gradient = np.asarray(memory.grad(problem, W))
         auto = np.asarray(autograd(W, *parts(problem)))
-        found.append(equal(gradient, auto, tolerance=1e-13, model=index))
+        yield equal(gradient, auto, tolerance=1e-13, model=index)
         inside = np.asarray(memory.project_on_updates(problem, gradient))
-        found.append(equal(gradient, inside, tolerance=1e-13, model=index))
-    return both(*found)
+        yield equal(gradient, inside, tolerance=1e-13, model=index)
 
 
-C05 = Claim(
-    "C05", "eq:grad", "the gradient formula, and the span of the updates",
-    "∇ℓ = Σ_z p_W(z|x) (u_z − u_y) ⊗ e_x; updates lie in the span of the (u_j − u_k) ⊗ e_i.",
-    "HOLDS", _gradient,
-)  # fmt: skip
+C05 = Checks(_gradient)
 
 
-def _particles(seed: int) -> Evidence:
-    found = []
+@all_of
+def _particles(seed: int) -> Iterator[Evidence]:
     for index, (problem, W) in enumerate(_models(seed, "C06")):
         E, U, p, y = parts(problem)
         w = np.asarray(memory.scores(problem, W))
@@ -231,16 +203,11 @@ def _particles(seed: int) -> Evidence:
         moved = np.asarray(memory.scores(problem, W - np.asarray(memory.grad(problem, W)))) - w
         force = np.asarray(particles.force(problem, w))
         size = max(1.0, np.abs(w).max())  # moved is a difference of scores of that size
-        found.append(equal(printed / size, moved / size, tolerance=1e-12, model=index))
-        found.append(equal(printed, force, tolerance=1e-13, model=index))
-    return both(*found)
+        yield equal(printed / size, moved / size, tolerance=1e-12, model=index)
+        yield equal(printed, force, tolerance=1e-13, model=index)
 
 
-C06 = Claim(
-    "C06", "thm:inter", "gradient dynamics are a closed system of interacting particles",
-    "Δw_ij = η Σ_x p(x) α_ix Σ_z β_{j f*(x) z} p_W(z|x): the scores move by themselves, with these signs.",
-    "HOLDS", _particles,
-)  # fmt: skip
+C06 = Checks(_particles)
 
 
 # --- C07 ---
@@ -267,16 +234,11 @@ def _others_positive(problem: Problem, W: np.ndarray) -> np.ndarray:
     return np.asarray((m > 0).all(1))
 
 
-C07 = Claim(
-    "C07", "eq:margin", "a token is right when all its margins m_i(x) are positive",
-    "m_i(x) = w_{x f*(x)} − w_{xi}; when all (m_i(x))_i are positive, x is classified correctly. Section 5.2 takes max over j ≠ x.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: _classified(seed, _all_positive),
-    why="m_{f*(x)}(x) = 0 always, so they are never all positive; and max over j ≠ x is right for f*(x) = x only.",
-    amendment=Amendment(
-        "x is right if and only if m_i(x) > 0 for all i ≠ f*(x); the margin is taken over j ≠ f*(x).",
-        lambda seed: _classified(seed, _others_positive), "The argmax is the target exactly then (no ties)."),
+C07 = Checks(
+    lambda seed: _classified(seed, _all_positive),
+    corrected=lambda seed: _classified(seed, _others_positive),
     certificates=lambda: [Certificate("m_{f*(x)}(x) > 0", fmpq(0), ">", fmpq(0))],
-)  # fmt: skip
+)
 
 
 # --- C08 ---
@@ -303,20 +265,9 @@ def _exposed_means_stored(seed: int) -> Evidence:
     return true(stored == exposed, draw=np.arange(len(stored)))
 
 
-C08 = Claim(
-    "C08", "eq:obj", "linearly independent inputs ensure perfect accuracy",
-    "If N ≤ d and the (e_x) are linearly independent, minimising the loss gives f_W = f*.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: true(_capacity(seed)[0], draw=np.arange(61)),
-    hypotheses="independent inputs, any outputs",
-    why="With u = (1,0), (−1,0), (0,0) and target 3, the target's score is 0 and another's is |a| ≥ 0: "
-        "it can never be the strict argmax, and inf L = log 3.",
-    amendment=Amendment(
-        "All associations can be stored if and only if every u_{f*(x)} is an exposed vertex of the hull of the outputs, and no other class has the same vector (always so for distinct unit vectors).",
-        _exposed_means_stored,
-        "Independence lets each W e_x be chosen freely; a strict argmax for u is a linear functional that exposes it. For unit vectors v = u does."),
+C08 = Checks(
+    lambda seed: true(_capacity(seed)[0], draw=np.arange(61)),
+    corrected=_exposed_means_stored,
     certificates=lambda: [Certificate(
         "inf L = 0 for u = (1,0), (−1,0), (0,0), target 3, where L = log(1 + 2 cosh a) is least at a = 0", (1 + 2 * arb(0).cosh()).log(), "==", fmpq(0))],
-    place="Section 4",
 )  # fmt: skip
-
-CLAIMS = [C01, C02, C03, C04, C05, C06, C07, C08]

@@ -1,6 +1,7 @@
 """C19 to C27: orthogonal inputs and many classes (Theorem 3)."""
 
 import functools
+from collections.abc import Iterator
 
 import numpy as np
 from flint import arb, fmpq
@@ -8,10 +9,21 @@ from flint import arb, fmpq
 from engram import memory, particles
 from engram.audits._balls import descent_margins, dot, isolate, precisely, precision
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
+from engram.audits._claim import Curves
+from engram.audits._evidence import (
+    MANY_STEPS,
+    Evidence,
+    all_of,
+    at_least,
+    at_most,
+    between,
+    both,
+    equal,
+    true,
+)
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_classes, descend_token, flow_classes, steps_to
+from engram.audits.claims._checks import Checks
 from engram.capacity import max_margin
 from engram.problem import Problem, orthonormal
 from engram.theory import multiclass, printed
@@ -42,93 +54,70 @@ def _flows(seed: int) -> tuple[np.ndarray, ...]:
 # --- C19, C21 ---
 
 
-def _velocities(seed: int) -> Evidence:
-    rng, parts = rng_for(seed, "C19"), []
+@all_of
+def _velocities(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C19")
     for index in range(20):
         norms, rate = rng.uniform(0.5, 2.0, 4), 10 ** rng.uniform(-1, 1)
         problem, w = _family(rng, norms, rate), rng.normal(size=(1, 4)) * 3
         told = multiclass.flow_velocity(w, np.array([rate]), norms)
-        parts.append(
-            equal(np.asarray(particles.force(problem, w)), told, tolerance=1e-13, model=index)
-        )
-    return both(*parts)
+        yield equal(np.asarray(particles.force(problem, w)), told, tolerance=1e-13, model=index)
 
 
-C19 = Claim(
-    "C19", "eq:ortho-dyn-tmp1", "the two families of equations for orthogonal outputs",
-    "A/(A − e^{w_1}) dw_1 = p‖e‖²‖u_1‖² dt and A e^{−w_i} dw_i = −p‖e‖²‖u_i‖² dt, with A = Σ e^{w_j}.",
-    "HOLDS", _velocities,
-    place="Section 4.1",
-)  # fmt: skip
+C19 = Checks(_velocities)
 
 
-def _tightest(seed: int) -> Evidence:
-    rng, parts = rng_for(seed, "C21"), []
+@all_of
+def _tightest(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C21")
     for index in range(20):
         rate = 10 ** rng.uniform(-1, 1)
         problem, w = _family(rng, np.ones(4), rate), rng.normal(size=(1, 4)) * 3
         force = np.asarray(particles.force(problem, w))
         told = multiclass.margin_velocity(w, np.array([rate]))
-        parts.append(equal(force[:, :1] - force[:, 1:], told, tolerance=1e-13, model=index))
+        yield equal(force[:, :1] - force[:, 1:], told, tolerance=1e-13, model=index)
         c = np.exp(w[0, 1:, None] - w[0, None, 1:]).sum(0)
         k = w[0, 1:].argmax()
-        parts.append(both(at_least(c[k], 1.0, model=index), at_most(c[k], 3.0, model=index)))
-    return both(*parts)
+        yield between(1.0, c[k], 3.0, model=index)
 
 
-C21 = Claim(
-    "C21", "thm:multi", "the tightest margin: (c_i + e^{m_i}) dm_i = p‖e‖² (c_i + 1) dt",
-    "The tightest margin follows (c_i + exp(m_i)) dm_i = p(x)‖e_x‖² (c_i + 1) dt with a bounded c_i.",
-    "HOLDS", _tightest, hypotheses="orthonormal outputs",
-    why="Explicitly c_i = Σ_{j≠1} e^{w_j − w_i}; it holds for every i ≠ 1, and c_i is in [1, M − 1] for the tightest.",
-    place="Section 4.1",
-)  # fmt: skip
+C21 = Checks(_tightest)
 
 
 # --- C20 ---
 
 
-def _kept_as_printed(seed: int) -> Evidence:
+@all_of
+def _kept_as_printed(seed: int) -> Iterator[Evidence]:
     """Every pair of classes, orthogonal outputs of any length: the drift along the flow."""
-    rate, norms, start, w = _flows(seed)
+    *_, w = _flows(seed)
     early = _TIMES <= 10.0  # later e^-w grows without bound
-    parts = []
     for i, j in ((1, 2), (0, 1)):
         value = np.asarray(printed.invariant(w[:, early], i, j))
-        parts.append(
-            equal(
-                value,
-                value[:, :1],
-                tolerance=_SOLVER,
-                run=np.arange(16)[:, None],
-                time=_TIMES[early],
-            )
+        yield equal(
+            value, value[:, :1], tolerance=_SOLVER, run=np.arange(16)[:, None], time=_TIMES[early]
         )
-    return both(*parts)
 
 
-def _kept(seed: int) -> Evidence:
+@all_of
+def _kept(seed: int) -> Iterator[Evidence]:
     _, norms, start, w = _flows(seed)
-    parts = []
     for run in range(16):
         exponential, linear = multiclass.invariants(w[run], norms[run])
         size = 1 + np.exp(-w[run, :, 1:]).max(1, keepdims=True) / norms[run].min() ** 2
-        parts.append(
-            equal(
-                exponential / size,
-                exponential[:1] / size,
-                tolerance=_SOLVER,
-                run=run,
-                time=_TIMES[:, None],
-            )
+        yield equal(
+            exponential / size,
+            exponential[:1] / size,
+            tolerance=_SOLVER,
+            run=run,
+            time=_TIMES[:, None],
         )
-        parts.append(equal(linear, linear[0], tolerance=_SOLVER, run=run, time=_TIMES))
+        yield equal(linear, linear[0], tolerance=_SOLVER, run=run, time=_TIMES)
     steps = descend_classes(np.ones(16), 1.0, start, steps_to(64), norms)
     linear = np.stack(
         [np.asarray(multiclass.invariants(steps[run], norms[run])[1]) for run in range(16)]
     )
-    parts.append(equal(linear, linear[:, :1], tolerance=1e-12, run=np.arange(16)[:, None]))
-    return both(*parts)
+    yield equal(linear, linear[:, :1], tolerance=1e-12, run=np.arange(16)[:, None])
 
 
 def _drift_proof() -> list[Certificate]:
@@ -143,17 +132,7 @@ def _drift_proof() -> list[Certificate]:
     ]  # fmt: skip
 
 
-C20 = Claim(
-    "C20", "thm:multi", "e^{−w_i} − e^{−w_j} is invariant",
-    "When the (u_i) are orthogonal, exp(−w_i) − exp(−w_j) stays constant over time.",
-    "HOLDS-UNDER-CONDITIONS", _kept_as_printed, hypotheses="orthogonal outputs, and any i and j, as the sentence has it; the appendix has orthonormal ones and i, j ≠ 1",
-    why="With squared norms (1, 1, 4) at W = 0 its derivative is −1; so it is for a pair that contains the target.",
-    amendment=Amendment(
-        "For i, j ≠ f*(x), e^{−w_i}/‖u_i‖² − e^{−w_j}/‖u_j‖² is constant, and so is Σ w_i/‖u_i‖²: M − 1 invariants. Descent keeps the sum only.",
-        _kept, "d/dt e^{−w_i}/‖u_i‖² = p‖e‖²/A, the same for every i ≠ 1."),
-    certificates=lambda: _drift_proof(),
-    place="Section 4.1",
-)  # fmt: skip
+C20 = Checks(_kept_as_printed, corrected=_kept, certificates=_drift_proof)
 
 
 # --- C22, C23 ---
@@ -209,14 +188,7 @@ def _offset(seed: int) -> Evidence:
     )
 
 
-C22 = Claim(
-    "C22", "thm:multi", "W_t/log t tends to a direction that is max-margin and forgets the frequencies",
-    "For any start, W_t/log(t) converges to a multiple of Σ_x Π(u_{f*(x)}) ⊗ e_x, the max-margin solution, whatever the frequencies.",
-    "HOLDS", _direction, hypotheses="orthonormal inputs and outputs, p(x) > 0",
-    amendment=Amendment(
-        "W_t = Σ_x log(M p(x) t) Π(u_{f*(x)}) ⊗ e_x + Π_⊥W_0 + O(t^{−1/M}): starts inside the span are forgotten, frequencies enter through a bounded term.",
-        _offset, "From the invariants A(s) is explicit and kt integrates in closed form (`theory.multiclass.flow_scores_from`)."),
-)  # fmt: skip
+C22 = Checks(_direction, corrected=_offset)
 
 
 def _coefficient(times: np.ndarray, M: int) -> np.ndarray:
@@ -225,20 +197,18 @@ def _coefficient(times: np.ndarray, M: int) -> np.ndarray:
     return w[:, 0] - w[:, 1]
 
 
-def _constant(seed: int, told) -> Evidence:
-    parts = []
+@all_of
+def _constant(seed: int, told) -> Iterator[Evidence]:
     for M in (3, 4):
         m = _coefficient(_TIMES, M)
-        parts.append(told(M, _TIMES[-1:], m[-1:]))
-    return both(*parts)
+        yield told(M, _TIMES[-1:], m[-1:])
 
 
-def _norms(seed: int) -> Evidence:
-    parts = []
+@all_of
+def _norms(seed: int) -> Iterator[Evidence]:
     for M in _CLASSES:
         U = np.eye(M)
-        parts.append(equal(np.linalg.norm(U[0] - U.mean(0)) ** 2, 1 - 1 / M, classes=M))
-    return both(*parts)
+        yield equal(np.linalg.norm(U[0] - U.mean(0)) ** 2, 1 - 1 / M, classes=M)
 
 
 _CENTRED = [1 - fmpq(1, 3), -fmpq(1, 3), -fmpq(1, 3)]  # u_1 less the mean of three basis vectors
@@ -258,18 +228,9 @@ def _constant_proof() -> list[Certificate]:
         ]  # fmt: skip
 
 
-C23 = Claim(
-    "C23", "proof:ortho", "the constant of Theorem 3 is (M − 1)/(√2 M)",
-    "The proportionality constant of the limit of W_t/log t is (M − 1)/(√2 M), because ‖Π(u_1)‖ = 1/√2.",
-    "FALSE-AS-PRINTED",
+C23 = Checks(
     lambda seed: _constant(seed, lambda M, t, m: equal(m / np.log(t), printed.direction_constant(M), tolerance=0.05, classes=M)),
-    hypotheses="orthonormal inputs and outputs",
-    why="The triangle 0, u_1, Π(u_1) is isosceles for M = 2 only, and a square is missing in ‖Πu_1‖² = Π(u_1)ᵀu_1. "
-        "At M = 3 the coefficient is 1.0048 at t = 10^100, printed 0.4714.",
-    amendment=Amendment(
-        "The constant is exactly 1, ‖Π(u_1)‖² = 1 − 1/M and b = 1/M.",
-        lambda seed: both(_constant(seed, lambda M, t, m: equal(m / np.log(M * t), 1.0, tolerance=1e-9, classes=M)), _norms(seed)),
-        "The appendix's own w ~ (log t/M) Σ (u_1 − u_i) = log t (u_1 − ū) = log t Π(u_1). From zero e^m + (M−1)m = 1 + Mkt, so m/log t → 1; the certified value is at one time."),
+    corrected=lambda seed: both(_constant(seed, lambda M, t, m: equal(m / np.log(M * t), 1.0, tolerance=1e-9, classes=M)), _norms(seed)),
     certificates=_constant_proof,
     curves=lambda: Curves(
         "coefficient of W_t along Π(u_1) ⊗ e, over log t (M = 3)", ("time", _TIMES[8:]),
@@ -281,16 +242,16 @@ C23 = Claim(
 # --- C24, C25, C26 ---
 
 
-def _increments(seed: int) -> Evidence:
-    rng, parts = rng_for(seed, "C24"), []
+@all_of
+def _increments(seed: int) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C24")
     for index in range(20):
         rate, eta = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-3, 2)
         problem, w = _family(rng, np.ones(4), rate), rng.normal(size=(1, 4)) * 3
         force = eta * np.asarray(particles.force(problem, w))
         told = np.asarray(multiclass.descent_margin_steps(w, np.array([rate]), eta))
-        parts.append(equal(force[:, :1] - force[:, 1:], told, tolerance=1e-12, model=index))
-        parts.append(at_least(told, 0.0, model=index))
-    return both(*parts)
+        yield equal(force[:, :1] - force[:, 1:], told, tolerance=1e-12, model=index)
+        yield at_least(told, 0.0, model=index)
 
 
 def _larger_is_faster(seed: int, start: float) -> Evidence:
@@ -304,28 +265,17 @@ def _larger_is_faster(seed: int, start: float) -> Evidence:
 @precisely
 def _faster_proof() -> list[Certificate]:
     slow, fast = (descent_margins(x, 2, -10)[2] for x in (fmpq(19, 2), fmpq(21, 2)))
-    return [
-        Certificate(
-            "M = 2, m_0 = −10, two steps: ηc = 10.5 is at least as far as 9.5", fast, ">=", slow
-        )
-    ]
+    statement = "M = 2, m_0 = −10, two steps: ηc = 10.5 is at least as far as 9.5"
+    return [Certificate(statement, fast, ">=", slow)]
 
 
-C24 = Claim(
-    "C24", "thm:multi", "descent: margins only increase, and faster for larger learning rates",
-    "A Δm_i = η (A − e^{w_1} + e^{w_i}) p‖e‖² > 0: margins only increase, and the larger the learning rate, the faster.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: both(_increments(seed), _larger_is_faster(seed, -10.0)),
-    hypotheses="orthonormal outputs, any start",
-    why="The formula and the sign are right. From m_0 = −10, two steps of ηc = 9.5 reach 5.41, two of 10.5 only 4.46: the larger first step wastes the second.",
-    amendment=Amendment(
-        "Margins increase at every step. Faster for larger η: for one step from any start, and for all steps from zero with M = 2.",
-        lambda seed: both(_increments(seed), _larger_is_faster(seed, 0.0)),
-        "Δm is linear in η; from zero with M = 2 checked on a grid of ηc in [10⁻³, 10⁴], t ≤ 50."),
+C24 = Checks(
+    lambda seed: both(_increments(seed), _larger_is_faster(seed, -10.0)),
+    corrected=lambda seed: both(_increments(seed), _larger_is_faster(seed, 0.0)),
     certificates=_faster_proof,
     curves=lambda: Curves(
         "margin after two steps from m_0 = −10 (M = 2)", ("η c", _x := np.linspace(0.5, 20, 96)),
         {"true": descend_token(_x, np.ones(96), np.arange(51), -10.0)[:, 2]}, "margin"),
-    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -351,14 +301,10 @@ def _one_step_proof() -> list[Certificate]:
     q = arb(-50).exp() / (arb(-50).exp() + 2)
     other = 1 / (arb(-50).exp() + 2)
     after = -50 + (1 - q + other)
-    return [
-        Certificate(
-            "M = 3, w_0 = (−50, 0, 0), p‖e‖² = 1, η = 1: the margin after one step is at least 0",
-            after,
-            ">=",
-            fmpq(0),
-        )
-    ]
+    statement = (
+        "M = 3, w_0 = (−50, 0, 0), p‖e‖² = 1, η = 1: the margin after one step is at least 0"
+    )
+    return [Certificate(statement, after, ">=", fmpq(0))]
 
 
 def _one_step_corrected(seed: int) -> Evidence:
@@ -377,27 +323,20 @@ def _one_step_corrected(seed: int) -> Evidence:
     return both(true(above), true(~below), true(zero))
 
 
-C25 = Claim(
-    "C25", "thm:multi", "one gradient step is enough, for any start",
-    "One gradient step is enough to learn all the associations: f_{W_1} = f* for any initialisation.",
-    "FALSE-AS-PRINTED", lambda seed: true(_one_step(seed, lambda _: (1.0,))[:, 0]),
-    hypotheses="orthonormal embeddings, any start, and no condition on η, as the sentence has it; its conclusion speaks of a giant step",
-    why="A start far on the wrong side needs a large step: M = 3, w_0 = (−50, 0, 0), η = 1 leaves a margin of −48.5.",
-    amendment=Amendment(
-        "One step is enough if and only if η > η*(W_0) = max over x, i ≠ f*(x) of −m_i(x) / [p(x)‖e_x‖² (1 − p_W(f*|x) + p_W(i|x))]; any η > 0 from zero.",
-        _one_step_corrected, "One step moves every margin by a positive amount proportional to η (C24)."),
+C25 = Checks(
+    lambda seed: true(_one_step(seed, lambda _: (1.0,))[:, 0]),
+    corrected=_one_step_corrected,
     certificates=_one_step_proof,
-    place="Section 4.1",
-)  # fmt: skip
+)
 
 
-def _early(seed: int, form) -> Evidence:
-    rng, parts = rng_for(seed, "C26"), []
+@all_of
+def _early(seed: int, form) -> Iterator[Evidence]:
+    rng = rng_for(seed, "C26")
     for index in range(20):
         problem = random_problem(rng, 4, 3, 5)
         first = -np.asarray(memory.grad(problem, np.zeros((5, 5))))
-        parts.append(equal(form(1.0, problem), first, tolerance=1e-13, model=index))
-    return both(*parts)
+        yield equal(form(1.0, problem), first, tolerance=1e-13, model=index)
 
 
 def _first_coefficient(M: int) -> fmpq:
@@ -405,17 +344,11 @@ def _first_coefficient(M: int) -> fmpq:
     return sum((fmpq(1, M) * (1 - (z == 0)) for z in range(M)), fmpq(0))
 
 
-C26 = Claim(
-    "C26", "thm:multi", "early in training W ≃ Σ p(x) u_y ⊗ e_x",
-    "Early in training one can envision W ≃ Σ_x p(x) u_{f*(x)} ⊗ e_x (times the time).",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: _early(seed, printed.early_weights),
-    why="The mean of the outputs is missing. With orthonormal outputs the argmax is the same; otherwise it need not be.",
-    amendment=Amendment(
-        "W ≃ t Σ_x p(x) (u_{f*(x)} − ū) ⊗ e_x to first order, ū = (1/M) Σ u_y.",
-        lambda seed: _early(seed, multiclass.early_weights), "The gradient at W = 0, where every class has probability 1/M."),
+C26 = Checks(
+    lambda seed: _early(seed, printed.early_weights),
+    corrected=lambda seed: _early(seed, multiclass.early_weights),
     certificates=lambda: [Certificate(
         "M = 2, orthonormal, one token: the coefficient of u_1 ⊗ e in −∇L(0) is p = 1", _first_coefficient(2), "==", fmpq(1))],
-    place="Section 4.1",
 )  # fmt: skip
 
 
@@ -433,53 +366,36 @@ def _descents(seed: int) -> list[tuple]:
     return found
 
 
-def _same_direction(seed: int) -> Evidence:
+@all_of
+def _same_direction(seed: int) -> Iterator[Evidence]:
     """The margin over log(M eta k t), and a random start's margins drawing level."""
-    parts = []
     for M, eta, at, w in _descents(seed):
         m = w[0, -1, 0] - w[0, -1, 1]
-        parts.append(
-            equal(m / np.log(M * eta[0] * at[-1]), 1.0, tolerance=M * 20 / at[-1] + 1e-4, classes=M)
+        yield equal(
+            m / np.log(M * eta[0] * at[-1]), 1.0, tolerance=M * 20 / at[-1] + 1e-4, classes=M
         )
     start = np.tile([0.0, 1.0, -1.0], (8, 1))
     w = descend_classes(np.ones(8), 1.0, start, _descents(seed)[1][2])
     gap = np.abs(w[0, :, 1] - w[0, :, 2])
-    parts.append(
-        at_most(gap[-1] * 1e6 ** (1 / 3), 1.3 * gap[-9] * _descents(seed)[1][2][-9] ** (1 / 3))
-    )
-    return both(*parts)
+    yield at_most(gap[-1] * 1e6 ** (1 / 3), 1.3 * gap[-9] * _descents(seed)[1][2][-9] ** (1 / 3))
 
 
-def _multiclass_bound(seed: int) -> Evidence:
-    parts = []
+@all_of
+def _multiclass_bound(seed: int) -> Iterator[Evidence]:
     for M, eta, at, w in _descents(seed):
         m = w[:, :, 0] - w[:, :, 1]
         told = np.asarray(multiclass.descent_margin_bound(at[None, :], 1.0, eta[:, None], M))
-        parts.append(
-            at_least(
-                m,
-                told,
-                classes=M,
-                learning_rate=eta[:, None],
-                step=at[None, :],
-                tolerance=MANY_STEPS,
-            )
+        yield at_least(
+            m, told, classes=M, learning_rate=eta[:, None], step=at[None, :], tolerance=MANY_STEPS
         )
-        parts.append(equal(m[:, 1], eta, classes=M, learning_rate=eta))
-    return both(*parts)
+        yield equal(m[:, 1], eta, classes=M, learning_rate=eta)
 
 
-C27 = Claim(
-    "C27", "proof:ortho", "Theorem 3 holds for gradient descent too",
-    "The same theorem is expected for gradient descent: the same direction, from any start.",
-    "HOLDS", _same_direction, hypotheses="orthonormal embeddings; proved from zero, numerical from other starts",
-    amendment=Amendment(
-        "From zero, e^{m_t} + (M − 1) m_t ≥ 1 + M η k t with k = p‖e‖²; the first step makes every margin η k.",
-        _multiclass_bound, "The left side is convex in m, and Δm = η k M/(e^m + M − 1)."),
+C27 = Checks(
+    _same_direction,
+    corrected=_multiclass_bound,
     curves=lambda: Curves(
         "margin under descent from zero, M = 100, η = 1", ("step", _descents(0)[-1][2][1:]),
         {"true": (_w := _descents(0)[-1][3])[0, 1:, 0] - _w[0, 1:, 1],
          "corrected": np.asarray(multiclass.descent_margin_bound(_descents(0)[-1][2][1:], 1.0, 1.0, 100))}, "margin", log_x=True),
 )  # fmt: skip
-
-CLAIMS = [C19, C20, C21, C22, C23, C24, C25, C26, C27]

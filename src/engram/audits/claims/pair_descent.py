@@ -5,19 +5,27 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
-from engram.audits._balls import (
-    first_step,
-    inverse_g,
-    pair_descent,
-    precisely,
-)
+from engram.audits._balls import first_step, inverse_g, pair_descent, precisely
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._evidence import MANY_STEPS, Evidence, at_least, at_most, both, equal, true
+from engram.audits._claim import Curves
+from engram.audits._evidence import MANY_STEPS, Evidence, at_least, between, both, equal, true
 from engram.audits._parameters import Pairs, pairs, rng_for
 from engram.audits._runs import descend_pairs, steps_to
+from engram.audits.claims._checks import Checks
 from engram.audits.claims._pair_runs import RUNS, columns, descents
 from engram.theory import interference, printed
+
+
+def _at(drawn: Pairs, steps: np.ndarray) -> dict[str, Any]:
+    """The cases of descents over many steps."""
+    alpha, p1, _, eta = columns(drawn)
+    return {
+        "correlation": alpha,
+        "p1": p1,
+        "learning_rate": eta,
+        "step": steps,
+        "tolerance": MANY_STEPS,
+    }
 
 
 def _descent_sum(seed: int) -> Evidence:
@@ -27,26 +35,17 @@ def _descent_sum(seed: int) -> Evidence:
     s = 1 + x * at
     # The printed remainder O(log t/t), with its sharp constant.
     told = np.log(s) - 1.0238 * np.log(s) / s
-    return at_least(
-        half_sum,
-        told,
-        correlation=alpha,
-        p1=p1,
-        learning_rate=eta,
-        step=at[None, :],
-        tolerance=MANY_STEPS,
-    )
+    return at_least(half_sum, told, **_at(drawn, at))
 
 
 def _descent_sum_exact(seed: int) -> Evidence:
     drawn, at, _, half_sum = descents(seed)
     alpha, p1, c, eta = columns(drawn)
     told = np.asarray(interference.descent_half_sum_bound(at[None, :], eta, alpha, p1, c))
-    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "learning_rate": eta, "step": at}
     # At equal frequencies and small steps descent is the flow, and the bound is it.
     calm = (drawn.p1 == 0.5) & (drawn.learning_rate <= 1)
     sharp = equal(half_sum[calm, -1], told[calm, -1], tolerance=1e-3)
-    return both(at_least(half_sum, told, tolerance=MANY_STEPS, **where), sharp)
+    return both(at_least(half_sum, told, **_at(drawn, at)), sharp)
 
 
 @precisely
@@ -69,14 +68,9 @@ def _descent_sum_proof() -> list[Certificate]:
     return [held, lost]
 
 
-C38 = Claim(
-    "C38", "thm:two-flow", "descent: γ_2 ≥ log(ηp_2c_0t + 1) + O(log t/t)",
-    "For gradient descent with any step size, γ_2(t) ≥ log(η p_2 c_0 t + 1) + O(log(t)/t).",
-    "HOLDS", _descent_sum,
-    why="A later line of the appendix, γ_2 ≥ log(ηct + 1), has lost p_2(1−α) and is false: α = 0, p = 1/2, c = 2, η = 1, t = 5 gives 1.604 < 2.398.",
-    amendment=Amendment(
-        "γ_2(t) ≥ G⁻¹(1 + ηp_2c_0t) at every step, for every η; the remainder is at least −1.0238 log(s)/s.",
-        _descent_sum_exact, "φ ≥ 2p_2/(1 + a) for every r > 0, a ≥ 1 (it reduces to (cosh γ_1 − 1) a(a − 1) ≥ 0); then convexity of G."),
+C38 = Checks(
+    _descent_sum,
+    corrected=_descent_sum_exact,
     certificates=_descent_sum_proof,
     curves=lambda: Curves(
         "γ_2 under descent, α = 0.95, p_1 = 3/4, c = 2, η = 10", ("step", descents(0)[1][1:]),
@@ -89,16 +83,7 @@ def _box(seed: int, form) -> Evidence:
     drawn, at, half_gap, _ = descents(seed)
     alpha, p1, c, eta = columns(drawn)
     low, high = form(eta, alpha, p1, c)
-    where: dict[str, Any] = {
-        "correlation": alpha,
-        "p1": p1,
-        "learning_rate": eta,
-        "step": at[None, :],
-    }
-    return both(
-        at_least(half_gap, low, tolerance=MANY_STEPS, **where),
-        at_most(half_gap, high, tolerance=MANY_STEPS, **where),
-    )
+    return between(low, half_gap, high, **_at(drawn, at))
 
 
 def _box_is_sharp() -> Evidence:
@@ -139,17 +124,12 @@ def _box_curves() -> Curves:
         "corrected": flat(high), "corrected, below": flat(low)}, "γ_1")  # fmt: skip
 
 
-C39 = Claim(
-    "C39", "thm:two-flow", "descent: |γ_1 − γ̄| ≤ η(1−α)p_1 + p_1/(2p_2) + O(1/t), and the box [γ_min, γ_max]",
-    "For gradient descent |γ_1 − ½ log(p_1/p_2)| ≤ η(1−α)p_1 + p_1/(2p_2) + O(1/t); and γ_1(t) is in [min(0, γ_min), γ_max] for all t.",
-    "FALSE-AS-PRINTED", lambda seed: _box(seed, printed.descent_half_gap_bounds),
-    why="A step reaches ηc(1+α)/2 times p_1 or p_2, not ηc(1−α) times them; what is refuted is the box. The theorem's line has the same slip, and an O(1/t) whose constant is free: it says nothing at any given time. At α = 0.95, p_1 = 3/4, c = 2, η = 10 the first step is at 4.875, above γ_max = 2.799.",
-    amendment=Amendment(
-        "min(0, γ̄ − (ηc(1+α)/2) p_2) ≤ γ_1(t) ≤ log(p_1/p_2) + (ηc(1+α)/2) p_1 at every step, from zero; nearly all of it is reached.",
-        lambda seed: both(_box(seed, interference.descent_half_gap_bounds), _box_is_sharp()),
-        "Below the nullcline (in [γ̄, 2γ̄]) a step is at most +(ηc(1+α)/2)p_1; above it γ_1 ≥ γ̄ and a step is at least −(ηc(1+α)/2)p_2; induct."),
-    certificates=_box_proof, curves=_box_curves,
-)  # fmt: skip
+C39 = Checks(
+    lambda seed: _box(seed, printed.descent_half_gap_bounds),
+    corrected=lambda seed: both(_box(seed, interference.descent_half_gap_bounds), _box_is_sharp()),
+    certificates=_box_proof,
+    curves=_box_curves,
+)
 
 
 def _steps_to_perfect(drawn: Pairs, last: int) -> np.ndarray:
@@ -172,11 +152,8 @@ def _perfect_corrected(seed: int) -> Evidence:
     drawn = pairs(rng, RUNS, nearest=0.05, rates=(0.1, 100.0), contrasts=(1.0, 4.0))
     drawn = drawn._replace(p1=np.minimum(drawn.p1, 0.95))
     reached = _steps_to_perfect(drawn, 1_000_000)
-    where: dict[str, Any] = {
-        "correlation": drawn.correlation,
-        "p1": drawn.p1,
-        "learning_rate": drawn.learning_rate,
-    }
+    alpha, p1, _, eta = drawn
+    always = true(np.isfinite(reached), correlation=alpha, p1=p1, learning_rate=eta)
     eta = np.array([1.0, 2, 3, 5, 10, 30, 100, 300, 1000])
     steps = _steps_to_perfect(
         Pairs(np.full(9, 0.9), np.full(9, 0.6), np.full(9, 2.0), eta), 1_000_000
@@ -196,7 +173,7 @@ def _perfect_corrected(seed: int) -> Evidence:
     )
     alike = np.isfinite(giant) & (limit <= 256)
     return both(
-        true(np.isfinite(reached), **where),
+        always,
         true(steps[3] < steps[0] and steps[-1] > steps[3]),
         at_least(np.diff(harder), 0.0, correlation=alpha[1:]),
         # At 1e7 descent is a perceptron, short of ties; five percent may be those.
@@ -204,16 +181,9 @@ def _perfect_corrected(seed: int) -> Evidence:
     )
 
 
-C40 = Claim(
-    "C40", "thm:two-flow", "any learning rate reaches perfect accuracy, and there is a trade-off in steps",
-    "For any learning rate η both margins eventually become positive; small rates are slow, very large ones oscillate for long.",
-    "HOLDS-UNDER-CONDITIONS", _always_perfect, hypotheses="η ≥ 0, α in [−1, 1]",
-    why="With η = 0 nothing moves, and at α = 1 the two margins are opposite.",
-    amendment=Amendment(
-        "True for η > 0 and α < 1. At α = 0.9, p_1 = 0.6, c = 2 it takes 8, 4, 3, 2, 4, 4, 4, 8, 8 steps for η = 1, 2, 3, 5, 10, 30, 100, 300, 1000; as η → ∞ it is a batch perceptron.",
-        _perfect_corrected, "C38: γ_2 → ∞; C39: γ_1 is bounded. Extreme parameters may need more than 10⁶ steps."),
+C40 = Checks(
+    _always_perfect,
+    corrected=_perfect_corrected,
     certificates=lambda: [Certificate(
         "η = 0, α = 1/2, p_1 = 3/4: the second margin is positive after a step", first_step(fmpq(1, 2), fmpq(3, 4), 2, 0)[1], ">", fmpq(0))],
 )  # fmt: skip
-
-CLAIMS = [C38, C39, C40]

@@ -5,17 +5,12 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
-from engram.audits._balls import (
-    first_step,
-    inverse_g,
-    isolate,
-    precisely,
-    sigma,
-)
+from engram.audits._balls import first_step, inverse_g, isolate, precisely, sigma
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
+from engram.audits._claim import Curves
+from engram.audits._evidence import Evidence, at_least, at_most, between, both, equal, true
 from engram.audits._runs import flow_pairs
+from engram.audits.claims._checks import Checks
 from engram.audits.claims._pair_runs import SOLVER, TIMES, columns, flows, middle
 from engram.theory import interference, printed
 
@@ -28,15 +23,8 @@ def _sum_as_printed(seed: int) -> Evidence:
     late = (c0 * (1 - p1) * TIMES > 1e5) & (TIMES > 0)
     ratio = (np.exp(half_sum) - 1) / np.where(late, c0 * TIMES, 1.0)
     low, high = printed.half_sum_constants(p1)
-    where: dict[str, Any] = {
-        "correlation": _pick(alpha, late),
-        "p1": _pick(p1, late),
-        "time": _pick(TIMES, late),
-    }
-    return both(
-        at_least(ratio[late], _pick(low, late), tolerance=1e-2, **where),
-        at_most(ratio[late], _pick(high, late), tolerance=1e-2, **where),
-    )
+    low, high, alpha, p1, time = (_pick(value, late) for value in (low, high, alpha, p1, TIMES))
+    return between(low, ratio[late], high, tolerance=1e-2, correlation=alpha, p1=p1, time=time)
 
 
 def _pick(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -46,15 +34,13 @@ def _pick(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def _sum_bounds(seed: int) -> Evidence:
     drawn, _, half_sum = flows(seed)
     alpha, p1, c, _ = columns(drawn)
-    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "time": TIMES[None, :]}
     low, high = interference.half_sum_bounds(TIMES[None, :], alpha, p1, c)
     # Below zero the half-gap is slow to settle (C37), and the half-sum waits for it.
     inner = (drawn.correlation > -0.1) & (drawn.correlation < 0.9)
     limit = interference.half_sum_asymptote(TIMES[None, 1:], alpha[inner], p1[inner], c[inner])
     settled = (1 - alpha[inner]) * c[inner] * (1 - p1[inner]) ** 2 * TIMES[-1] > 1e6
     return both(
-        at_least(half_sum, low, tolerance=SOLVER, **where),
-        at_most(half_sum, high, tolerance=SOLVER, **where),
+        between(low, half_sum, high, tolerance=SOLVER, correlation=alpha, p1=p1, time=TIMES),
         # The remainder is log(t)/(2 q k t), far below this.
         equal(half_sum[inner][:, -1:][settled], limit[:, -1:][settled], tolerance=1e-3),
         # At equal frequencies the upper bound is the flow itself.
@@ -76,14 +62,8 @@ def _lower_constant_is_sharp() -> Evidence:
 def _sum_proof() -> list[Certificate]:
     t = 10**6
     half_sum = inverse_g(1 + fmpq(t, 2))
-    return [
-        Certificate(
-            "p_1 = 1/2, α = 1/2, c = 2, t = 10⁶: (e^{γ_2} − 1)/(c_0 t) ≥ 2 p_2 = 1",
-            (half_sum.exp() - 1) / t,
-            ">=",
-            fmpq(1),
-        )
-    ]
+    statement = "p_1 = 1/2, α = 1/2, c = 2, t = 10⁶: (e^{γ_2} − 1)/(c_0 t) ≥ 2 p_2 = 1"
+    return [Certificate(statement, (half_sum.exp() - 1) / t, ">=", fmpq(1))]
 
 
 def _flow_curves(alpha: float, p1: float) -> tuple[np.ndarray, np.ndarray]:
@@ -101,18 +81,7 @@ def _sum_curves() -> Curves:
         "c_t/c_0", log_x=True)  # fmt: skip
 
 
-C33 = Claim(
-    "C33", "thm:two-flow", "flow: γ_2 = log(c_t t + 1) + …, with 2p_2 ≤ c_t/c_0 ≤ 8p_1³/p_2²",
-    "From zero, γ_2(t) = log(c_t t + 1) + O(log(c_2t + 1)/(c_2t + 1)) with 2p_2 ≤ c_t/c_0 ≤ 8p_1³/p_2², c_0 = (1−α)c.",
-    "FALSE-AS-PRINTED", _sum_as_printed,
-    why="The remainder vanishes and c_t/c_0 tends to √(p_1p_2), below 2p_2 whenever p_1 < 4p_2. At p_1 = p_2 it is 1/2, not ≥ 1. "
-        "(2p_2 belongs to the flow that is twice too fast, C31.) The upper constant is true, and very loose.",
-    amendment=Amendment(
-        "G⁻¹(1 + 2p_1p_2 c_0 t) ≤ γ_2(t) ≤ G⁻¹(1 + ½ c_0 t), G(m) = m + e^m, for all t; both constants are sharp over α. γ_2 − log(c_0 √(p_1p_2) t) → 0 for |α| < 1.",
-        _sum_bounds,
-        "With φ = p_1/(1 + ar) + p_2/(1 + a/r), a = e^{γ_2}, r = e^{γ_1} in [1, p_1/p_2] (C34): 4p_1p_2 ≤ φ(1 + a) ≤ 1; compare with dy/dt = k/(1 + e^y). At p_1 = p_2, e^{γ_2} = 1 + ½c_0t − γ_2 exactly: c_t/c_0 stays below 1/2 at all times, not only at the one certified."),
-    certificates=_sum_proof, curves=_sum_curves,
-)  # fmt: skip
+C33 = Checks(_sum_as_printed, corrected=_sum_bounds, certificates=_sum_proof, curves=_sum_curves)
 
 
 def _gap_as_printed(seed: int) -> Evidence:
@@ -134,23 +103,14 @@ def _gap_bounds(seed: int) -> Evidence:
     drawn, half_gap, _ = flows(seed)
     alpha, p1, _, _ = columns(drawn)
     low, high = interference.half_gap_bounds(p1)
-    where: dict[str, Any] = {"correlation": alpha, "p1": p1, "time": TIMES[None, :]}
     sharp = flow_pairs(np.array([0.9999]), 0.75, 2.0, np.geomspace(10.0, 1e5, 50))[0]
     return both(
-        at_least(half_gap, low, tolerance=SOLVER, **where),
-        at_most(half_gap, high, tolerance=SOLVER, **where),
+        between(low, half_gap, high, tolerance=SOLVER, correlation=alpha, p1=p1, time=TIMES),
         at_least((sharp[:, 0] - sharp[:, 1]).max() / 2, 0.99 * np.log(3), correlation=0.9999),
     )
 
 
-C34 = Claim(
-    "C34", "app:two-tokens-interference", "the sign of dγ_1, γ_1 ≥ 0, and e^{γ_1} ≤ 4(p_1/p_2)²",
-    "dγ_1 ≤ 0 if and only if sinh(γ_1 − γ̄) ≥ C(γ_2); from zero γ_1 ≥ 0 and e^{γ_1} ≤ 4(p_1/p_2)².",
-    "HOLDS", _gap_as_printed,
-    amendment=Amendment(
-        "0 ≤ γ_1(t) ≤ log(p_1/p_2) for all t, approached as α → 1.",
-        _gap_bounds, "The nullcline is log(p_1/p_2) at γ_2 = 0 and falls to γ̄ = ½ log(p_1/p_2)."),
-)  # fmt: skip
+C34 = Checks(_gap_as_printed, corrected=_gap_bounds)
 
 
 def _turn_as_printed(seed: int) -> Evidence:
@@ -208,17 +168,9 @@ def _turn_curves() -> Curves:
         log_x=True, log_y=True)  # fmt: skip
 
 
-C35 = Claim(
-    "C35", "eq:cgamma", "sinh(γ_1 − γ̄) ≤ C(γ_2), and γ_1 ≤ γ̄ + 1.05 (p_1−p_2)/(√(p_1p_2)(c_1t + 1))",
-    "From zero, sinh(γ_1 − γ̄) ≤ C(γ_2), hence γ_1 ≤ γ̄ + 1.05 (p_1−p_2)/(√(p_1p_2) (c_1 t + 1)).",
-    "FALSE-AS-PRINTED", _turn_as_printed,
-    why="Once γ_1 has crossed the nullcline it falls more slowly than the nullcline does. At α = 0, p_1 = 3/4, t = 10⁴ it is 7 times too high.",
-    amendment=Amendment(
-        "|sinh(γ_1 − γ̄)| ≤ sinh(γ̄) Φ_κ(ℓ), ℓ = log[(1 + 2q e^{γ_2})/(1 + 2q)], Φ_κ(ℓ) = (κe^{−ℓ} − e^{−κℓ})/(κ − 1), κ = (1+α)/(1−α), q = √(p_1p_2).",
-        _turn_corrected,
-        "S = sinh(γ_1 − γ̄) obeys dS/dγ_2 = κf (S_0 e^{−γ_2} − S) with f in [2qa/(1+2qa), 1), a = e^{γ_2}; change the time to ∫f dγ_2, vary the constant."),
-    certificates=_turn_proof, curves=_turn_curves,
-)  # fmt: skip
+C35 = Checks(
+    _turn_as_printed, corrected=_turn_corrected, certificates=_turn_proof, curves=_turn_curves
+)
 
 
 def _limit_as_printed(seed: int) -> Evidence:
@@ -243,14 +195,9 @@ def _limit_corrected(seed: int) -> Evidence:
     )
 
 
-C36 = Claim(
-    "C36", "thm:two-flow", "γ_1 → ½ log(p_1/p_2)",
-    "γ_1(t) tends to ½ log(p_1/p_2).",
-    "HOLDS-UNDER-CONDITIONS", _limit_as_printed, hypotheses="α in [−1, 1]",
-    why="At the ends, which are allowed: α = 1 has γ_1 → log(p_1/p_2), α = −1 has γ_1 = 0 throughout.",
-    amendment=Amendment(
-        "True for |α| < 1; log(p_1/p_2) at α = 1, 0 at α = −1.", _limit_corrected,
-        "C35's bound tends to 0 for |α| < 1; at the ends the flow is solved in closed form."),
+C36 = Checks(
+    _limit_as_printed,
+    corrected=_limit_corrected,
     certificates=precisely(lambda: [
         Certificate("α = 1, p_1 = 3/4: the one rest point of γ_1 (γ_2 = 0) is ½ log 3",
                     isolate(lambda g: fmpq(3, 4) * sigma(g) - fmpq(1, 4) * sigma(-g), 0, 3), "==", arb(3).log() / 2),
@@ -364,19 +311,6 @@ def _rate_curves() -> Curves:
         log_x=True, log_y=True)  # fmt: skip
 
 
-C37 = Claim(
-    "C37", "thm:two-flow", "γ_1 = ½ log(p_1/p_2) + O(1/t)",
-    "From zero, γ_1(t) = ½ log(p_1/p_2) + O(1/t).",
-    "FALSE-AS-PRINTED", _rate_as_printed, hypotheses="α in [−1, 1], p_1 > p_2",
-    why="For α = 0 the distance is D log(t)/t, and for α < 0 generically t^{−κ} with κ = (1+α)/(1−α) < 1. "
-        "At α = 0, p_1 = 3/4, t|γ_1 − γ̄| = 10.8, 23.1, 47.6 at t = 10⁸, 10¹⁶, 10³².",
-    amendment=Amendment(
-        "γ_1 − γ̄ ~ ((1+α)/2α) D/t for α > 0, ~ D log(t)/t at α = 0, D = (p_1−p_2)/(2c(1−α)p_1p_2); Θ(t^{−κ}) for α < −0.2306, where "
-        "γ̄ − γ_1 ≥ asinh(sinh(γ̄)(1 − I(κ))(1 + c_0t/4)^{−κ}), I(κ) = Σ κ2^{−n}/(n − κ).",
-        _rate_corrected,
-        "S = sinh(γ̄ − γ_1) obeys dS/dτ = −κ(S + S_0 e^{−γ_2}), dτ = f dγ_2, and f ≤ a/(1+a), a = e^{γ_2}, since cosh(γ̄ − γ_1) ≤ cosh γ̄ = 1/(2q); "
-        "so a ≥ 2e^τ − 1 and S e^{κτ} ≥ S_0 (1 − κ∫ z^{κ−1}/(2z−1) dz). For p_1 → p_2 this is an equality: at the α with I(κ) = 1 the slow term vanishes; for every p_1 checked it changes sign at one α (about −0.224 at p_1 = 3/4), where the rate is faster. The certified values at given times show the growth; that it has no end is this bound, and D log t at α = 0."),
-    certificates=_rate_proof, curves=_rate_curves,
-)  # fmt: skip
-
-CLAIMS = [C33, C34, C35, C36, C37]
+C37 = Checks(
+    _rate_as_printed, corrected=_rate_corrected, certificates=_rate_proof, curves=_rate_curves
+)

@@ -1,20 +1,17 @@
 """C28 to C32: one step of two tokens that interfere."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from flint import arb, fmpq
 
 from engram import memory
-from engram.audits._balls import (
-    first_step,
-    pair_descent,
-    precisely,
-    sigma,
-)
+from engram.audits._balls import first_step, pair_descent, precisely, sigma
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim
-from engram.audits._evidence import Evidence, at_least, both, equal, true
+from engram.audits._evidence import Evidence, all_of, at_least, both, equal, true
 from engram.audits._parameters import pairs, random_weights, rng_for
 from engram.audits._runs import descend_pairs
+from engram.audits.claims._checks import Checks
 from engram.audits.claims._pair_runs import RUNS, descents
 from engram.capacity import max_margin
 from engram.problem import Problem, two_tokens
@@ -37,79 +34,52 @@ def _random_pairs(seed: int, name: str, count: int = 30):
         )
 
 
-def _one_step(seed: int) -> Evidence:
-    parts = []
+@all_of
+def _one_step(seed: int) -> Iterator[Evidence]:
     for problem, W, alpha, p1, contrast, eta in _random_pairs(seed, "C28"):
         m = np.asarray(memory.margins(problem, W))
         step = -eta * np.asarray(memory.grad(problem, W))
         moved = np.asarray(memory.margins(problem, W + step))
         told = np.array(interference.descent_step(m[0], m[1], eta, alpha, p1, contrast))
-        parts.append(
-            equal(moved, told, tolerance=1e-12, correlation=alpha, p1=p1, contrast=contrast)
-        )
-    return both(*parts)
+        yield equal(moved, told, tolerance=1e-12, correlation=alpha, p1=p1, contrast=contrast)
 
 
-C28 = Claim(
-    "C28", "eq:two-descent", "the two margins under descent",
-    "Δm_i = cη (p_i/(1 + e^{m_i}) − α p_j/(1 + e^{m_j})) with c = ‖u_1 − u_2‖².",
-    "HOLDS", _one_step,
-)  # fmt: skip
+C28 = Checks(_one_step)
 
 
-def _cone(seed: int, sign: float) -> Evidence:
+@all_of
+def _cone(seed: int, sign: float) -> Iterator[Evidence]:
     """The coefficients of the update of Wᵀ(u_1 − u_2) along e_1 and e_2."""
-    parts = []
     for problem, W, alpha, *_ in _random_pairs(seed, "C30"):
         u = problem.outputs[0] - problem.outputs[1]
         push = -np.asarray(memory.grad(problem, W)).T @ u
         first, second = np.linalg.lstsq(problem.inputs.T, push, rcond=None)[0]
-        parts.append(at_least(first, 0.0, tolerance=1e-9, correlation=alpha))
-        parts.append(at_least(sign * second, 0.0, tolerance=1e-9, correlation=alpha))
-    return both(*parts)
+        yield at_least(first, 0.0, tolerance=1e-9, correlation=alpha)
+        yield at_least(sign * second, 0.0, tolerance=1e-9, correlation=alpha)
 
 
-C30 = Claim(
-    "C30", "app:two-tokens-interference", "for α ≤ 0 the dynamics advance in the cone ℝ₊e_1 + ℝ₊e_2",
-    "If α ≤ 0, the dynamics always advance in the cone ℝ₊·e_1 + ℝ₊·e_2.",
-    "FALSE-AS-PRINTED", lambda seed: _cone(seed, 1.0),
-    why="Token 2 asks for the other class: Wᵀ(u_1 − u_2) moves by ηc (p_1/(1+e^{m_1}) e_1 − p_2/(1+e^{m_2}) e_2).",
-    amendment=Amendment(
-        "The cone is ℝ₊e_1 − ℝ₊e_2, and for every α.",
-        lambda seed: _cone(seed, -1.0), "The gradient formula, projected on u_1 − u_2."),
+C30 = Checks(
+    lambda seed: _cone(seed, 1.0),
+    corrected=lambda seed: _cone(seed, -1.0),
     certificates=precisely(lambda: [Certificate(
         "α = 0, p = (1/2, 1/2), W = 0, c = 1: the e_2-coefficient is at least 0", -arb(fmpq(1, 2)) * sigma(arb(0)), ">=", fmpq(0))]),
-    place="Appendix C",
 )  # fmt: skip
 
 
-def _half_velocity(seed: int, form) -> Evidence:
-    parts = []
+@all_of
+def _half_velocity(seed: int, form) -> Iterator[Evidence]:
     for problem, W, alpha, p1, contrast, _ in _random_pairs(seed, "C31"):
         m = np.asarray(memory.margins(problem, W))
         rise = np.asarray(memory.margins(problem, -np.asarray(memory.grad(problem, W))))
         told = form(*interference.halves(*m), alpha, p1, contrast)
-        parts.append(
-            equal(
-                interference.halves(*rise),
-                np.array(told),
-                tolerance=1e-12,
-                correlation=alpha,
-                p1=p1,
-            )
+        yield equal(
+            interference.halves(*rise), np.array(told), tolerance=1e-12, correlation=alpha, p1=p1
         )
-    return both(*parts)
 
 
-C31 = Claim(
-    "C31", "eq:two-input", "the flow of γ_1 and γ_2",
-    "dγ_1/d(ct) = (1+α)(p_1/(1+e^{m_1}) − p_2/(1+e^{m_2})) and dγ_2/d(ct) = (1−α)(… + …), with γ_i = ½(u_1−u_2)ᵀW f_i.",
-    "FALSE-AS-PRINTED", lambda seed: _half_velocity(seed, printed.half_velocity),
-    why="The appendix derives (2/c) dγ/dt = …, then drops the 2: the printed flow is twice as fast. "
-        "At α = 1/2, c = 2, W = 0, γ_2 moves at 1/4, printed 1/2.",
-    amendment=Amendment(
-        "dγ_1/dt = (c/2)(1+α)(p_1 σ(−m_1) − p_2 σ(−m_2)), dγ_2/dt = (c/2)(1−α)(p_1 σ(−m_1) + p_2 σ(−m_2)), σ the logistic function.",
-        lambda seed: _half_velocity(seed, interference.flow_velocity), "γ_1 = (m_1 − m_2)/2, γ_2 = (m_1 + m_2)/2, and C28."),
+C31 = Checks(
+    lambda seed: _half_velocity(seed, printed.half_velocity),
+    corrected=lambda seed: _half_velocity(seed, interference.flow_velocity),
     certificates=precisely(lambda: [Certificate(
         "α = 1/2, c = 2, p_1 = 3/4, W = 0: dγ_2/dt, from the margins' first step, is c(1−α)(p_1 + p_2)/2",
         sum(pair_descent(fmpq(1, 2), fmpq(3, 4), 2, 1, 1)[1], arb(0)) / 2, "==", 2 * (1 - fmpq(1, 2)) * sigma(arb(0)))]),
@@ -146,65 +116,43 @@ def _exact_condition(seed: int) -> Evidence:
 def _one_step_proof() -> list[Certificate]:
     # Both margins at -50, alpha = -1/2, p = 1/2, c = 2, eta = 1: one step adds at most c eta (1 + 1/2)/2.
     after = -50 + 2 * (arb(fmpq(1, 2)) * sigma(arb(-50)) * fmpq(3, 2))
-    return [
-        Certificate(
-            "α = −1/2, p_1 = 1/2, c = 2, η = 1, both margins −50: positive after one step",
-            after,
-            ">",
-            fmpq(0),
-        )
-    ]
+    statement = "α = −1/2, p_1 = 1/2, c = 2, η = 1, both margins −50: positive after one step"
+    return [Certificate(statement, after, ">", fmpq(0))]
 
 
-C29 = Claim(
-    "C29", "eq:two-descent", "for α ≤ 0 a single step reaches perfect accuracy",
-    "When α ≤ 0 both margins increase, there is no competition, and a single gradient step is enough.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: _one_step_learns(seed, from_zero=False), hypotheses="any start, since none is named",
-    why="From a start with both margins at −50 one step of η = 1 leaves −48.5.",
-    amendment=Amendment(
-        "From W_0 = 0, for any η > 0, one step is enough if and only if α < p_2/p_1. For α ≤ 0 margins and loss are monotone for every η.",
-        _exact_condition, "The first step has m_2 = (ηc/2)(p_2 − αp_1) and m_1 = (ηc/2)(p_1 − αp_2) > 0."),
+C29 = Checks(
+    lambda seed: _one_step_learns(seed, from_zero=False),
+    corrected=_exact_condition,
     certificates=_one_step_proof,
-    place="Section 4.2",
-)  # fmt: skip
+)
 
 
-def _sum_grows(seed: int, *, parallel: bool) -> Evidence:
+@all_of
+def _sum_grows(seed: int, *, parallel: bool) -> Iterator[Evidence]:
     drawn, _, _, half_sum = descents(seed)
     # Large steps may leave later ones below rounding, so that "increases" is seen as "does not fall".
-    parts = [at_least(np.diff(half_sum, axis=1), 0.0, correlation=drawn.correlation[:, None])]
-    parts.append(true(half_sum[:, 1] > 0, correlation=drawn.correlation))
+    yield at_least(np.diff(half_sum, axis=1), 0.0, correlation=drawn.correlation[:, None])
+    yield true(half_sum[:, 1] > 0, correlation=drawn.correlation)
     if parallel:
         m = descend_pairs(np.ones(RUNS), 0.75, 2.0, 1.0, np.arange(257))
         rises = np.diff(m.mean(2)[:, :64], axis=1) > 1e-12  # rounding of a constant
-        parts.append(true(rises, correlation=1.0))
-    return both(*parts)
+        yield true(rises, correlation=1.0)
 
 
-def _max_margin_form(seed: int) -> Evidence:
-    parts = [_sum_grows(seed, parallel=False)]
+@all_of
+def _max_margin_form(seed: int) -> Iterator[Evidence]:
+    yield _sum_grows(seed, parallel=False)
     for alpha in (-0.9, -0.3, 0.5, 0.95):
         problem = two_tokens(alpha, 0.75)
         W = np.asarray(interference.max_margin(problem))
-        parts.append(equal(np.asarray(max_margin(problem)), W, tolerance=1e-6, correlation=alpha))
-        parts.append(
-            equal(np.linalg.norm(W), interference.max_margin_norm(alpha), correlation=alpha)
-        )
-        parts.append(equal(np.asarray(memory.margins(problem, W)), 1.0, correlation=alpha))
-    return both(*parts)
+        yield equal(np.asarray(max_margin(problem)), W, tolerance=1e-6, correlation=alpha)
+        yield equal(np.linalg.norm(W), interference.max_margin_norm(alpha), correlation=alpha)
+        yield equal(np.asarray(memory.margins(problem, W)), 1.0, correlation=alpha)
 
 
-C32 = Claim(
-    "C32", "eq:two-input", "γ_2 always increases, and f_2 is the max-margin direction",
-    "γ_2 always increases during the dynamics; W grows along f_2 = e_1 − e_2, which is the max-margin direction.",
-    "HOLDS-UNDER-CONDITIONS", lambda seed: _sum_grows(seed, parallel=True), hypotheses="α in [−1, 1]",
-    why="At α = 1, which is allowed, f_2 = 0 and γ_2 stays 0.",
-    amendment=Amendment(
-        "True for −1 ≤ α < 1; W_mm = (u_1−u_2)/c ⊗ (e_1−e_2)/(1−α), ‖W_mm‖² = 2/(c(1−α)).",
-        _max_margin_form, "dγ_2/dt is (c/2)(1−α) times a positive number; KKT conditions with equal multipliers."),
+C32 = Checks(
+    lambda seed: _sum_grows(seed, parallel=True),
+    corrected=_max_margin_form,
     certificates=lambda: [Certificate(
         "α = 1, p_1 = 3/4, c = 2, η = 1: γ_2 > 0 after one step", sum(first_step(fmpq(1), fmpq(3, 4), 2, 1), fmpq(0)) / 2, ">", fmpq(0))],
-    place="Section 4.2",
 )  # fmt: skip
-
-CLAIMS = [C28, C29, C30, C31, C32]

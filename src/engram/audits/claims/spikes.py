@@ -1,54 +1,45 @@
 """C41 and C42: loss spikes (Proposition 1)."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from flint import fmpq
 
-from engram.audits._balls import (
-    pair_descent,
-    precisely,
-    softplus,
-)
+from engram.audits._balls import pair_descent, precisely, softplus
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim, Curves
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
+from engram.audits._claim import Curves
+from engram.audits._evidence import Evidence, all_of, at_least, at_most, both, equal, true
 from engram.audits._parameters import Pairs, rng_for
 from engram.audits._runs import descend_pairs
+from engram.audits.claims._checks import Checks
 from engram.audits.claims._pair_runs import RUNS
 from engram.problem import two_tokens
 from engram.theory import interference, printed, spike
 
 
-def _early_steps(seed: int, factor) -> Evidence:
+@all_of
+def _early_steps(seed: int, factor) -> Iterator[Evidence]:
     """One step at zero where αp_1 ≫ p_2, against the approximation; it may be off by cηp_2 only."""
     rng = rng_for(seed, "C41")
-    parts = []
     for _ in range(30):
         alpha, p1 = rng.uniform(0.9, 1.0), 1 - 10 ** rng.uniform(-4, -2)
         c, eta = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-1, 1)
         told = np.array(printed.early_margin_steps(0.0, eta, alpha, p1)) * factor(c)
         moved = np.array(interference.descent_step(0.0, 0.0, eta, alpha, p1, c))
         ran = descend_pairs(np.full(RUNS, alpha), p1, c, eta, np.arange(257))[0, 1]
-        parts.append(
-            at_most(np.abs(moved - told), c * eta * (1 - p1), correlation=alpha, p1=p1, contrast=c)
+        yield at_most(
+            np.abs(moved - told), c * eta * (1 - p1), correlation=alpha, p1=p1, contrast=c
         )
-        parts.append(equal(moved, ran, tolerance=1e-12))
-    return both(*parts)
+        yield equal(moved, ran, tolerance=1e-12)
 
 
-C41 = Claim(
-    "C41", "thm:spike", "early approximation Δm_1 = ηp_1/(1 + e^{m_1}), Δm_2 = −ηαp_1/(1 + e^{m_1})",
-    "When αp_1 ≫ p_2, at the beginning Δm_1 = ηp_1/(1 + e^{m_1}) and Δm_2 = −ηαp_1/(1 + e^{m_1}).",
-    "TYPO", lambda seed: _early_steps(seed, lambda c: 1.0),
-    why="A factor c = ‖u_1 − u_2‖² is missing; it is right at c = 1, while Proposition 1 needs c ≥ 2.",
-    amendment=Amendment(
-        "Δm_1 = cηp_1/(1 + e^{m_1}), Δm_2 = −cηαp_1/(1 + e^{m_1}), each up to cηp_2.",
-        lambda seed: _early_steps(seed, lambda c: c), "C28, the terms in p_2 left out."),
+C41 = Checks(
+    lambda seed: _early_steps(seed, lambda c: 1.0),
+    corrected=lambda seed: _early_steps(seed, lambda c: c),
     certificates=precisely(lambda: [Certificate(
         "c = 2, α = 1, p_1 = 999/1000, η = 1, W = 0: Δm_1 is within 1/100 of ηp_1/2",
         pair_descent(1, fmpq(999, 1000), 2, 1, 1)[1][0] - fmpq(999, 2000), "<=", fmpq(1, 100))]),
-    place="Section 4.2",
 )  # fmt: skip
 
 
@@ -109,21 +100,12 @@ def _spike_proof() -> list[Certificate]:
     return found
 
 
-C42 = Claim(
-    "C42", "thm:spike", "one step from zero: L(W_1) ≥ η(αp_1 − p_2)p_2",
-    "If αp_1 > p_2, one gradient step from W_0 = 0 leads to L(W_1) ≥ η(αp_1 − p_2)p_2.",
-    "HOLDS-UNDER-CONDITIONS",
+C42 = Checks(
     lambda seed: _spike_bound(seed, lambda d: printed.spike_bound(d.learning_rate, d.correlation, d.p1)),
-    hypotheses="any outputs; the proof takes m_2 = η(p_2 − αp_1), which is c = 2",
-    why="The first margin is m_2 = (ηc/2)(p_2 − αp_1). At c = 1, α = 0.95, p_1 = 3/4, η = 100 the loss is 5.78, the bound 11.56.",
-    amendment=Amendment(
-        "L(W_1) ≥ (c/2) η(αp_1 − p_2)p_2 for every c > 0; as printed for c ≥ 2. The loss rises above log 2 if and only if η > η_s, the positive root of a convex function.",
-        _spike_corrected, "L(W_1) ≥ p_2 log(1 + e^{−m_2}) ≥ −p_2 m_2."),
+    corrected=_spike_corrected,
     certificates=_spike_proof,
     curves=lambda: Curves(
         "loss after one step from zero, α = 0.95, p_1 = 3/4, c = 1", ("learning rate", _e := np.geomspace(0.3, 100, 120)),
         {"true": np.asarray(spike.two_token_first_step_loss(_e, 0.95, 0.75, 1.0)), "printed": np.asarray(printed.spike_bound(_e, 0.95, 0.75)),
          "corrected": np.asarray(spike.spike_bound(_e, 0.95, 0.75, 1.0))}, "loss", log_x=True, log_y=True),
 )  # fmt: skip
-
-CLAIMS = [C41, C42]

@@ -8,9 +8,9 @@ from flint import arb, fmpq
 from engram import memory
 from engram.audits._balls import dot, precisely, rationals
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Claim
-from engram.audits._evidence import Evidence, at_least, at_most, both, equal, true
+from engram.audits._evidence import Evidence, at_most, between, both, equal, true
 from engram.audits._parameters import rng_for
+from engram.audits.claims._checks import Checks
 from engram.problem import Problem
 from engram.theory import binary, multiclass
 
@@ -40,37 +40,20 @@ def _over(seed: int, axis: int) -> Evidence:
     return both(true(said == right, model=np.arange(len(right))), true(right.sum() >= 3))
 
 
-C49 = Claim(
-    "C49", "sub:appx_transformer", "what the memories W_K^1, W_K^2 and W_O^2 maximise over",
-    "The lookup is arg max_j ⟨p_j, W_K^1 p_t⟩ = t − 1 and arg max_j ⟨e_j, W_K^2 φ_k(e_i)⟩ = i; margins use φ.",
-    "TYPO", lambda seed: _over(seed, 1),
-    why="W_K^1 is written keyᵀW query, W_K^2 queryᵀW key, and the second arg max runs over queries; attention is a softmax over keys. φ in the margin of W_O^2 is φ_o.",
-    amendment=Amendment(
-        "arg max_j ⟨p_t, W_K^1 p_j⟩ = t − 1 and arg max_i ⟨e_j, W_K^2 φ_k(e_i)⟩ = j, both over keys.",
-        lambda seed: _over(seed, 2), "A lookup that attention gets right need not be right column by column. Checked on memories trained alone; `engram.transformer.memories` looks them up this way in the whole transformer."),
-    certificates=lambda: [_lookup_proof()],
-)  # fmt: skip
-
-
-def _lookup_proof() -> Certificate:
+def _lookup_proof() -> list[Certificate]:
     """Two tokens, W = I: each query finds its own key, and yet key 1 is best matched by query 2."""
     queries, keys = rationals(["1", "0"], ["5", "6"]), rationals(["1", "0"], ["0", "1"])
     scores = [[dot(q, k) for k in keys] for q in queries]
     assert scores[0][0] > scores[0][1] and scores[1][1] > scores[1][0]  # noqa: PT018
-    return Certificate(
-        "e = (1,0), (5,6), φ = (1,0), (0,1), W = I: query 1 matches key 1 at least as well as query 2 does",
-        scores[0][0],
-        ">=",
-        scores[1][0],
-    )
+    statement = "e = (1,0), (5,6), φ = (1,0), (0,1), W = I: query 1 matches key 1 at least as well as query 2 does"
+    return [Certificate(statement, scores[0][0], ">=", scores[1][0])]
 
 
-C50 = Claim(
-    "C50", "sub:transformer", "training W_O^2 alone is convex; large rates are faster at the cost of spikes",
-    "Training W_O^2 alone is convex; margins grow, larger learning rates are faster with spikes, larger d accelerates.",
-    "NOT-TESTABLE", None,
-    why="Observations on one trained transformer, whose code and data are not public; Figure 7 of `engram reproduce` reports each as shown or not shown, with numbers. Convexity holds whenever logits are affine in W_O^2, as here.",
-)  # fmt: skip
+C49 = Checks(
+    lambda seed: _over(seed, 1), corrected=lambda seed: _over(seed, 2), certificates=_lookup_proof
+)
+
+C50 = Checks(None)
 
 
 # --- C51 ---
@@ -100,22 +83,14 @@ def _slips(seed: int) -> Evidence:
     theta = np.exp(wrong - wrong.max()).sum() - equal_ones
     return both(
         _which_scores_move(seed, lambda i, j: j),
-        at_least(factor, np.exp(-2 / np.e), s=s),
-        at_most(factor, 1.0, s=s),
+        between(np.exp(-2 / np.e), factor, 1.0, s=s),
         equal(sums, w.sum(), tolerance=1e-9, time=times),
         at_most(theta, len(w) - 1 - equal_ones),
     )
 
 
-C51 = Claim(
-    "C51", "proof:ortho", "collected slips",
-    "w_ij changes w_ik if u_iᵀu_k ≠ 0; θ_k in [0, M − M_k]; Σ w_i = o(1); e^{γ_2} in c_t t · [e^{e/2}, 1]; 1.05 under a root.",
-    "TYPO", lambda seed: _which_scores_move(seed, lambda i, j: i),
-    why="The interval [e^{e/2}, 1] is empty: e^{e/2} = 3.89.",
-    amendment=Amendment(
-        "u_jᵀu_k ≠ 0; θ_k in [0, M − 1 − M_k]; Σ w_i is constant; e^{γ_2} = (c_t t + 1) e^{−h} with e^{−h} in [e^{−2/e}, 1]; 1.05².",
-        _slips, "Each by its own line."),
+C51 = Checks(
+    lambda seed: _which_scores_move(seed, lambda i, j: i),
+    corrected=_slips,
     certificates=precisely(lambda: [Certificate("the interval [e^{e/2}, 1] is not empty: e^{e/2} ≤ 1", (arb(1).exp() / 2).exp(), "<=", fmpq(1))]),
 )  # fmt: skip
-
-CLAIMS = [C49, C50, C51]

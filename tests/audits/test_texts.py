@@ -1,0 +1,67 @@
+"""The words of a claim are in a text file beside its checks; neither may be without the other."""
+
+from importlib import resources
+
+import pytest
+
+from engram._checks import InputError
+from engram.audits import claims
+from engram.audits.claims._checks import Checks, claims_of, join
+
+FOLDER = resources.files("engram.audits.claims")
+CHECKS = {"C01": Checks(None), "C02": Checks(None, corrected=lambda seed: None)}
+WORDS = """
+[C01]
+title = "one"
+label = "eq:obj"
+verdict = "HOLDS"
+statement = '''
+A sentence
+  on two lines.'''
+
+[C02]
+title = "two"
+label = "eq:obj"
+verdict = "TYPO"
+statement = "Another."
+why = "For a reason."
+
+[C02.amendment]
+statement = "What is true."
+"""
+
+
+def test_words_and_checks_are_joined_by_number():
+    first, second = join(CHECKS, WORDS, "two.toml")
+    assert (first.id, first.title, first.statement) == ("C01", "one", "A sentence on two lines.")
+    assert (first.why, first.amendment) == ("", None)
+    assert second.why == "For a reason."
+    assert (second.amendment.statement, second.amendment.proof) == ("What is true.", "")
+    assert second.amendment.check is CHECKS["C02"].corrected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("[C01]", "[C07]", "`two.toml` must have C01, as its checks do. Add the words."),
+        ("[C01]", "[C07]\n[C01]", "`two.toml` must not have C07, without checks."),
+        ('title = "one"', "", r"\[C01\] in `two.toml` must have title"),
+        ("why =", "wy =", r"\[C02\] in `two.toml` must not have wy"),
+        ("[C02.amendment]", "[C01.amendment]", r"\[C01\] in `two.toml` must not have amendment"),
+        ('[C02.amendment]\nstatement = "What is true."', "", r"\[C02\] .* must have amendment"),
+        ('"What is true."', '""\nprove = ""', r"`amendment` of \[C02\] .* must not have prove"),
+        ("TYPO", "WRONG", "`verdict` must be one of HOLDS, .*, got WRONG"),
+        ("[C02]", "[C01]", "`two.toml` must be TOML, got: Cannot declare .*C01.* twice"),
+    ],
+)
+def test_words_that_do_not_match_the_checks_are_refused(old, new, match):
+    assert WORDS.count(old) == 1
+    with pytest.raises(InputError, match=match):
+        join(CHECKS, WORDS.replace(old, new), "two.toml")
+
+
+def test_each_part_of_the_paper_has_one_text_in_order():
+    texts = {file.name for file in FOLDER.iterdir() if file.name.endswith(".toml")}
+    assert texts == {f"{part.__name__.rpartition('.')[2]}.toml" for part in claims._PARTS}
+    found = [claim.id for part in claims._PARTS for claim in claims_of(part)]
+    assert found == sorted(set(found)) == list(claims.CLAIMS)
