@@ -101,7 +101,7 @@ DYNAMICS = {
     "descent": engram.GradientDescent(0.5, 40),
     "batches": engram.StochasticGradientDescent(0.5, 40, batch_size=2),
     "Adam": engram.PracticalDescent(engram.dynamics.adam(0.05), 40),
-    "layer norm": engram.PracticalDescent(engram.dynamics.momentum(0.1), 40, layer_norm=True),
+    "layer norm": engram.PracticalDescent(engram.dynamics.momentum(0.1), 40),
     "flow": engram.GradientFlow(np.linspace(0, 20, 5)),
 }
 
@@ -112,8 +112,11 @@ def test_runs_are_those_of_the_padded_problem(problem, name):
     square, wide = padded(problem, start)
     record = ("loss", "margins", "weights", "effective_rank", "alignment")
     record = record if capacity.is_separable(problem) else record[:-1]
+    how = {"space": "weights"}
+    if name == "layer norm":
+        how = {"system": {"kind": "memory", "layer_norm": True}}
     ours, theirs = (
-        engram.simulate(what, DYNAMICS[name], start=W, record=record, key=0, space="weights")
+        engram.simulate(what, DYNAMICS[name], start=W, record=record, key=0, **how)
         for what, W in ((problem, start), (square, wide))
     )
     k, d = start.shape

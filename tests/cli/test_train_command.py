@@ -91,7 +91,10 @@ def test_a_loss_that_is_not_finite_is_told_with_its_step(here, tmp_path):
     ("args", "said"),
     [
         (["--matrices", "wq1"], "transformer.matrices"),
-        (["-r", "fast"], "--learning-rate must be numbers with commas between, got 'fast'"),
+        (
+            ["-r", "fast"],
+            "--learning-rate must be a number, or numbers with commas between, got 'fast'",
+        ),
         (["--dim", "0"], "`dim` must be at least 1, got 0"),
         (["--dynamics", "flow"], "dynamics"),
         (["--dynamics", "sgd"], "batch_size"),

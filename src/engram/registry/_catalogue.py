@@ -286,7 +286,7 @@ _EVENTS = [
         "event", "events", "engram.observables:Events",
         {
             "spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1),
-            "parts": Field("What to look for.", type=list[Literal["accuracy", "losses", "tokens"]], default=["accuracy", "losses", "tokens"]),
+            "parts": Field("What to look for.", type=list[Literal["accuracy", "losses", "peaks", "tokens"]], default=["accuracy", "losses", "peaks", "tokens"]),
             "capacity": _optional("Entries of the ledger at a time.", int, bounds=(0, _MOST)),
         },
         "Perfect accuracy, spikes and peaks, tokens learnt, forgotten and re-learnt.",

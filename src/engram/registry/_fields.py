@@ -116,9 +116,15 @@ def _hints(target: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for source in sources:
         try:
-            found |= typing.get_type_hints(source, include_extras=True)
+            hints = typing.get_type_hints(source, include_extras=True)
         except Exception:  # a name that is known to a type checker only
             continue
+        # Of an attribute and an argument of one name, the one that says more.
+        found |= {
+            name: hint
+            for name, hint in hints.items()
+            if not hasattr(found.get(name), "__metadata__")
+        }
     return found
 
 

@@ -33,6 +33,7 @@ def build_system(table: dict[str, Any], problem: Problem) -> Any:
     return make("system", table, problem=problem, law=problem.law)
 
 
+@in_double
 def simulate_spec(
     spec: SimulationSpec,
     progress: Callable[[int, int], None] | None = None,

@@ -21,7 +21,7 @@ import numpy as np
 
 from engram._checks import InputError, check_count
 from engram._precision import in_double
-from engram.registry import entries, origins
+from engram.registry import entries, origins, used_by
 from engram.sweeps._axes import read_axes
 from engram.sweeps._cells import Runner, with_values
 from engram.sweeps._observables import CLASSES, OBSERVABLES, TAIL
@@ -129,7 +129,14 @@ class SimulationPlan(Plan):
         chunk = spec.table.chunk or _TILES * first.lanes
         self.block = _block(self.axes, chunk, self.static)
         self.text = {**spec.text, "sweep": {**spec.text["sweep"], "chunk": chunk}}
-        self.origins = tuple(origins(spec.simulation.used()))
+        measured = [
+            entry
+            for kind in ("observable", "event")
+            for name in names
+            for entry in used_by(kind, name)
+        ]
+        self.origins = tuple(origins([*spec.simulation.used(), *measured]))
+        self.vague = next((each["module"] for each in self.origins if "sha256" not in each), None)
         if self.origins:  # what a name stands for is in its module
             self.text["plugins"] = [
                 {k: each.get(k) for k in ("module", "sha256")} for each in self.origins
