@@ -123,12 +123,12 @@ class AbstractSystem(eqx.Module):
         """The state to start from unless another is given."""
         raise InputError(f"`start` must be given: a {type(self).__name__} has none of its own.")
 
-    def draw_start(self, scale: float, seed: int) -> Any:
-        """A random state of a scale to start from."""
-        raise InputError(
-            f"`start_scale` is not known of a {type(self).__name__}, which starts from its own `start()`. "
-            f"Leave it out, got {scale} and the seed {seed}."
-        )
+    @traceable
+    def draw_start(self, scale: Any, seed: Any) -> Any:
+        """A random state to start from: `start()`, shaken by noise of a scale, from a seed or a JAX key."""
+        state = jax.tree.map(jnp.asarray, self.start())
+        noise = self.noise(state, jax.random.key(seed) if isinstance(seed, int) else seed)
+        return jax.tree.map(lambda x, shake: x + scale * shake, state, noise)
 
     def settings(self) -> dict[str, Any]:
         """Its kind and its numbers, as specs and files have them."""

@@ -111,7 +111,6 @@ BAD = [
     ({"runs": [LION | {"changes": [{"step": 3, "rate": 1}]}]}, "of lion cannot change on the way"),
     ({"system": FACTORED | {"rank": 10**9}}, "system.rank: must be at most 20000 here"),
     ({"system": FACTORED | {"rank": 20000}}, "a state of at most 65536 numbers here, got 80000"),
-    ({"system": FACTORED, "start": {"scale": 1.0}}, "starts from its own `start..`"),
     ({"problem": RING | {"num_tokens": 51}}, "problem.num_tokens: must be at most 50 here"),
     ({"events": ["worse"]}, "Did you mean 'worst'"),
 ]

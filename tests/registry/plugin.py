@@ -41,6 +41,20 @@ class Turns(AbstractSampling):
         return jax.nn.one_hot((index // self.each) % N, N, dtype=float), inner
 
 
+@register("sampling", "shuffled")
+class Shuffled(AbstractSampling):
+    """One token after another, in an order that is drawn at the start."""
+
+    needs_key = True
+
+    def init(self, system, key):
+        return jax.random.permutation(key, len(system.law))
+
+    def law(self, system, inner, index, key):
+        N = len(system.law)
+        return jax.nn.one_hot(inner[index % N], N, dtype=float), inner
+
+
 @register("system", "factored")
 class Factored(AbstractSystem):
     """W = A B, both factors learnt."""

@@ -14,7 +14,7 @@ import engram
 from engram import dynamics as D
 from engram._errors import InputError
 from engram.registry import KINDS, entries, find, load_plugin, make, register, table, unregister
-from engram.specs import read_spec
+from engram.specs import read_spec, simulate_spec
 
 PLUGIN = Path(__file__).with_name("plugin.py")
 TWO = engram.two_tokens(0.95, 0.75)
@@ -135,6 +135,45 @@ def test_a_file_of_a_plugin_asks_for_it(tmp_path):
     done = subprocess.run([*command, "run.nc"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert f"--plugin {PLUGIN}" in done.stderr
+
+
+def test_a_sampling_may_draw_at_the_start():
+    problem = engram.orthonormal(6, 6)
+    descent = {"kind": "gd", "learning_rate": 3.0, "steps": 6}
+    drawn = (
+        {"kind": "descent", "optimizer": "plain", "sampling": "shuffled"}
+        | descent
+        | {"kind": "descent"}
+    )
+    runs = [engram.simulate(problem, drawn, key=seed, record=("margins",)) for seed in (1, 1, 2)]
+    first = [run.first_learnt.values.tolist() for run in runs]
+    assert first[0] == first[1] != first[2]
+    for learnt in first:  # each token in a step of its own
+        assert sorted(learnt) == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(InputError, match="draws random numbers: pass `key`"):
+        engram.simulate(problem, drawn)
+
+
+def test_a_system_of_ones_own_starts_at_random(own):
+    problem = engram.on_sphere(0, 3, 3, 4)
+    tables = {
+        "problem": {"family": "sphere", "num_tokens": 3, "num_classes": 3, "dim": 4},
+        "system": {"kind": "factored"},
+        "dynamics": {"kind": "gd", "learning_rate": 1.0, "steps": 5},
+        "run": {"start_scale": 0.5, "seed": 3},
+    }
+    run = simulate_spec(read_spec(tables, "spec.toml"))
+    system = own.Factored(problem, problem.law)
+    with jax.enable_x64(True):
+        start = system.start()
+        noise = system.noise(start, jax.random.key(3))
+        np.testing.assert_allclose(run.start_A, start["A"] + 0.5 * noise["A"], rtol=1e-15)
+    del tables["dynamics"]["learning_rate"], tables["run"]["start_scale"]
+    scales = {"start_scale": [0.0, 0.5], "learning_rate": [1.0]}
+    found = engram.sweep(tables | {"axes": scales, "sweep": {"observables": ["final_loss"]}})
+    calm = engram.simulate(system, engram.GradientDescent(1.0, 5), record="loss")
+    np.testing.assert_allclose(found.final_loss[0, 0], calm.loss[-1], rtol=1e-9)
+    assert abs(found.final_loss[1, 0] - found.final_loss[0, 0]) > 1e-3
 
 
 @pytest.mark.parametrize("threads", [1, 2])

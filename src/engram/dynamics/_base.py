@@ -100,6 +100,11 @@ class AbstractStepwise(AbstractDynamics):
         del system
         return state
 
+    def init_with(self, system: AbstractSystem, state: PyTree, key: PRNGKeyArray | None) -> Any:
+        """The same for a dynamics that also draws at the start."""
+        del key
+        return self.init(system, state)
+
     @abc.abstractmethod
     def step(
         self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None

@@ -71,7 +71,10 @@ class Descent(AbstractStepwise):
         self.sampling.check(system)
 
     def init(self, system: AbstractSystem, state: PyTree) -> Moving:
-        return Moving(state, self.optimizer.init(state), self.sampling.init(system, None))
+        return self.init_with(system, state, None)
+
+    def init_with(self, system: AbstractSystem, state: PyTree, key: PRNGKeyArray | None) -> Moving:
+        return Moving(state, self.optimizer.init(state), self.sampling.init(system, key))
 
     def step(
         self, system: AbstractSystem, inner: Moving, index: Array, key: PRNGKeyArray | None

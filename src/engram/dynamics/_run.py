@@ -118,12 +118,17 @@ class Carry(eqx.Module):
 
 
 def begin(
-    system: AbstractSystem, dynamics: AbstractStepwise, state: PyTree, fold: AbstractFold | None
+    system: AbstractSystem,
+    dynamics: AbstractStepwise,
+    state: PyTree,
+    fold: AbstractFold | None,
+    key: PRNGKeyArray | None = None,
 ) -> Carry:
     """What a run carries before its first step."""
     folded = None if fold is None else fold.init(system, state)
     zero = jnp.zeros((), int)
-    return Carry(zero, dynamics.init(system, state), folded, zero + int(Status.RUNNING))
+    inner = dynamics.init_with(system, state, key)
+    return Carry(zero, inner, folded, zero + int(Status.RUNNING))
 
 
 def advance(
@@ -331,7 +336,7 @@ def run(
         return dynamics.solve(system, state, at, record)
     if not isinstance(dynamics, AbstractStepwise):
         raise InputError(f"`dynamics` must be one of engram's dynamics, got {dynamics!r}.")
-    carry = begin(system, dynamics, state, fold)
+    carry = begin(system, dynamics, state, fold, key)
     at = jnp.asarray(at)
     carry, records, reached = segment(
         system, dynamics, carry, at, record, fold=fold, stop=stop, key=key

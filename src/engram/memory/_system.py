@@ -104,7 +104,7 @@ class MemorySystem(AbstractSystem):
     def is_bounded(self) -> bool:
         return self.layer_norm
 
-    def draw_start(self, scale: float, seed: int) -> Weights:
+    def draw_start(self, scale: Any, seed: Any) -> Weights:
         return self.problem.draw_start(scale, seed)
 
     def size(self, state: Weights) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
+from jax.random import normal
 from jaxtyping import Float, Int
 
 from engram._checks import (
@@ -138,9 +139,19 @@ class Problem(eqx.Module):
         """W = 0."""
         return np.zeros((self.output_dim, self.dim), self.probs.dtype)
 
-    def draw_start(self, scale: float, seed: int) -> Float[Array, "k d"]:
-        """Random weights to start from, with entries of law N(0, scale^2 / d)."""
-        draws = np.random.default_rng(seed).standard_normal(self.zero_weights.shape)
+    def start(self) -> Float[Array, "k d"]:
+        """The weights to start from unless others are given: zero."""
+        return self.zero_weights
+
+    def draw_start(self, scale: Any, seed: Any) -> Float[Array, "k d"]:
+        """Random weights to start from, with entries of law N(0, scale^2 / d), from a seed or a JAX key."""
+        shape = self.zero_weights.shape
+        is_seed = isinstance(seed, int | np.integer)
+        draws = (
+            np.random.default_rng(seed).standard_normal(shape)
+            if is_seed
+            else normal(seed, shape, float)
+        )
         return scale * draws / np.sqrt(self.dim)
 
     def coords(self) -> dict[str, Any]:

@@ -245,8 +245,8 @@ def _read_weights(problem: Problem, start: Any) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _begin(system: Any, dynamics: Any, state: Any, fold: Any) -> tuple[Carry, Any]:
-    return begin(system, dynamics, state, fold), system.kept(state)
+def _begin(system: Any, dynamics: Any, state: Any, fold: Any, key: Any) -> tuple[Carry, Any]:
+    return begin(system, dynamics, state, fold, key), system.kept(state)
 
 
 @eqx.filter_jit
@@ -337,7 +337,7 @@ class _Segments:
     """A run in compiled segments, each about as long as it may take for Ctrl-C and progress to be prompt."""
 
     def __init__(self, system, dynamics, state, noted, fold, stop, key, steps):
-        self.carry, self.first = _begin(system, dynamics, state, fold)
+        self.carry, self.first = _begin(system, dynamics, state, fold, key)
         self.steps, self.total = steps, dynamics.num_steps
         self.rows: list[Any] = []
         self.drained, self.status = Drained(), Status.RUNNING

@@ -94,8 +94,6 @@ class Runner:
         self.space = "its own"
         if spec.system is None:
             self.space = choose_space(problem, dynamics, spec.run["space"])
-        elif self.has_start:  # refused by a system that has none
-            build_system(spec.system, problem).draw_start(spec.run["start_scale"], seed)
         self.is_bare = self.space == "margins" and dynamics.needs_margins_only
         self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
         self.num_tokens, self.names = problem.num_tokens, problem.names
@@ -217,20 +215,18 @@ class Runner:
         key = jax.random.fold_in(jax.random.key(self.seed), cell)
         spec = with_values(self.spec, values, self.homes)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
-        shape = problem.zero_weights.shape
-        W = jnp.zeros(shape)
+        what: Any = problem if spec.system is None else build_system(spec.system, problem)
+        start = what.start()
         if self.has_start:
-            draws = jax.random.normal(jax.random.fold_in(key, 1), shape, float)
-            W = spec.run["start_scale"] * draws / jnp.sqrt(float(problem.dim))
+            start = what.draw_start(spec.run["start_scale"], jax.random.fold_in(key, 1))
         if spec.system is not None:
-            system = build_system(spec.system, problem)
-            state = system.start(W) if self.has_start else system.start()
+            system, state = what, start
         elif self.is_bare:
             system = BareMarginSystem(problem)
-            state = system.start(W)
+            state = system.start(start)
         else:
-            system, state = make_system(problem, dynamics, self.space, W)
-        inner = dynamics.init(system, state)
+            system, state = make_system(problem, dynamics, self.space, start)
+        inner = dynamics.init_with(system, state, key)
         data = jax.random.key_data(key)
         folded = self.fold.init(system, state)
         return jax.tree.map(jnp.asarray, Batch(system, dynamics, inner, folded, data))

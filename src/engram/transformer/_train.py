@@ -187,7 +187,8 @@ class _Job:
         )
         self.systems = [Measured(self.passes, self._hear) for _ in self.runs]
         pairs = zip(self.runs, self.systems, strict=True)
-        inners = [run.init(system, state) for run, system in pairs]
+        key = jax.random.key(self.config.seed)
+        inners = [run.init_with(system, state, key) for run, system in pairs]
         self.place = _Place(0, inners, np.full(len(self.runs), _GOES_ON))
         if self.folder is None:
             return
