@@ -53,7 +53,7 @@ class GradientFlow(AbstractFlow):
         self,
         times: Any = None,
         *,
-        end: float | None = None,
+        end: Any = None,
         num_times: int = 200,
         spacing: Literal["linear", "log"] = "linear",
         rtol: Any = 1e-11,

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from engram._checks import InputError, check_scalar, is_traced
-from engram._types import Array
+from engram._types import Array, Scalar
 from engram.dynamics._base import rate_at, read_rate
 from engram.registry import read_off
 from engram.system import AbstractSystem
@@ -319,13 +319,13 @@ def sgd(learning_rate: Any) -> Plain:
     return Plain(learning_rate)
 
 
-def momentum(learning_rate: Any, momentum: float = 0.9) -> Optimizer:
+def momentum(learning_rate: Any, momentum: Scalar = 0.9) -> Optimizer:
     """Heavy ball: v = beta v + g, W - eta v; stable up to a sharpness of 2 (1 + beta) / eta."""
     numbers = {"learning_rate": learning_rate, "momentum": momentum}
     return _named("momentum", _make_momentum, numbers, _heavy_ball, linear=True)
 
 
-def nesterov(learning_rate: Any, momentum: float = 0.9) -> Optimizer:
+def nesterov(learning_rate: Any, momentum: Scalar = 0.9) -> Optimizer:
     """Nesterov's momentum; stable up to a sharpness of 2 (1 + beta) / (eta (1 + 2 beta))."""
     numbers = {"learning_rate": learning_rate, "momentum": momentum}
     return _named("nesterov", _make_nesterov, numbers, _nesterov, linear=True)
@@ -337,7 +337,7 @@ def normalised(learning_rate: Any) -> Optimizer:
     return _named("normalised", _SGD, numbers, _none, linear=True, normalised=True)
 
 
-def adam(learning_rate: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
+def adam(learning_rate: Any, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8) -> Optimizer:
     """Adam; stable up to a preconditioned sharpness of 2 (1 + b1) / ((1 - b1) eta)."""
     numbers = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "eps": eps}
     return _named("adam", _ADAM, numbers, _averaged, _adams_divisor)
@@ -345,10 +345,10 @@ def adam(learning_rate: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e
 
 def adamw(
     learning_rate: Any,
-    b1: float = 0.9,
-    b2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 1e-4,
+    b1: Scalar = 0.9,
+    b2: Scalar = 0.999,
+    eps: Scalar = 1e-8,
+    weight_decay: Scalar = 1e-4,
 ) -> Optimizer:
     """Adam with decoupled weight decay; stable up to (2 / eta - decay) (1 + b1) / (1 - b1)."""
     numbers = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "eps": eps}
@@ -357,7 +357,7 @@ def adamw(
     )
 
 
-def rmsprop(learning_rate: Any, decay: float = 0.9, eps: float = 1e-8) -> Optimizer:
+def rmsprop(learning_rate: Any, decay: Scalar = 0.9, eps: Scalar = 1e-8) -> Optimizer:
     """RMSprop; stable up to a preconditioned sharpness of 2 / eta."""
     numbers = {"learning_rate": learning_rate, "decay": decay, "eps": eps}
     return _named("rmsprop", _RMSPROP, numbers, _plain, _rmsprops_divisor)
@@ -368,7 +368,7 @@ def sign(learning_rate: Any) -> Optimizer:
     return _named("sign", _SIGN, {"learning_rate": learning_rate}, _none)
 
 
-def muon(learning_rate: Any, momentum: float = 0.95) -> Optimizer:
+def muon(learning_rate: Any, momentum: Scalar = 0.95) -> Optimizer:
     """Muon: steps along the orthogonal factor of the averaged gradient."""
     numbers = {"learning_rate": learning_rate, "momentum": momentum}
     return _named("muon", _make_muon, numbers, _none)

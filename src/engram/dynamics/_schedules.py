@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from engram._checks import InputError, check_count, check_scalar
+from engram._types import Scalar
 
 Schedule = Callable[[Any], Any]
 
 
-def warmup(peak: float, steps: int) -> Schedule:
+def warmup(peak: Scalar, steps: int) -> Schedule:
     r"""From $\eta / T$ up to $\eta$ in $T$ equal steps, then constant.
 
     Args:
@@ -22,7 +23,7 @@ def warmup(peak: float, steps: int) -> Schedule:
     return lambda t: peak * jnp.minimum(1.0, (t + 1) / steps)
 
 
-def cosine(peak: float, steps: int, end: float = 0.0) -> Schedule:
+def cosine(peak: Scalar, steps: int, end: Scalar = 0.0) -> Schedule:
     r"""From $\eta$ down to $\eta_T$ along half a cosine, then constant.
 
     Args:

@@ -55,11 +55,11 @@ class StochasticGradientFlow(AbstractStepwise):
         learning_rate: Any = None,
         batch_size: int | None = None,
         *,
-        end: float | None = None,
+        end: Any = None,
         num_times: int = 200,
         spacing: Literal["linear", "log"] = "linear",
         noise_scale: Any = None,
-        time_step: float | None = None,
+        time_step: Any = None,
         brownian: Any = None,
     ):
         self.times = read_times(times, end, num_times, spacing)

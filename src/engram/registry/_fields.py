@@ -35,9 +35,9 @@ class Field:
     """
 
     help: str = ""
-    bounds: tuple[float | None, float | None] = (None, None)
-    above: float | None = None
-    below: float | None = None
+    bounds: tuple[int | float | None, int | float | None] = (None, None)
+    above: int | float | None = None
+    below: int | float | None = None
     type: Any = None
     default: Any = REQUIRED
     unit: str = ""

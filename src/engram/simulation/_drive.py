@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -14,6 +14,7 @@ from engram.dynamics._ledger import Entries, ledgers_of, with_ledgers
 MOST_ENTRIES = 2**20  # kept of a ledger in a run; the rest is counted
 
 
+@runtime_checkable
 class Mover(Protocol):
     """Something that goes on piece by piece."""
 
