@@ -49,7 +49,7 @@ def names_for(kind: str) -> list[str]:
     return [name for name in known if len(entry_of(kind, name).about.get("axes") or ()) < 2]
 
 
-def bounds_of(name: str, field: Field) -> tuple[float | None, float | None]:
+def bounds_of(name: str, field: Field) -> tuple[int | float | None, int | float | None]:
     """The least and the largest value of a number: the field's own bounds, and the page's."""
     low, high = field.bounds
     low, high = (field.above if low is None else low), (field.below if high is None else high)

@@ -61,7 +61,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def simulate(
-    problem: Problem | AbstractSystem,
+    problem: Problem | AbstractSystem | Mapping[str, Any],
     dynamics: Any,
     *,
     system: Any = None,
@@ -131,7 +131,7 @@ def _with_source(found: xr.Dataset, source: dict[str, Any]) -> xr.Dataset:
 
 @in_double
 def simulate_arrays(
-    problem: Problem | AbstractSystem,
+    problem: Problem | AbstractSystem | Mapping[str, Any],
     dynamics: Any,
     *,
     system: Any = None,

@@ -125,7 +125,7 @@ class Runner:
         return results(self.fold, folded, ends, self.points, self.wanted)
 
     @in_double
-    def variables(self, columns: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    def variables(self, columns: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], Any]]:
         """What observables and events that have a name are of a run: axes, and a value of the form."""
         values = {name: column[0] for name, column in columns.items()}
         begun = lambda: self._begin_one(values, np.uint32(0))
