@@ -48,6 +48,11 @@ class AbstractDynamics(eqx.Module):
         return None
 
     @property
+    def is_preconditioned(self) -> bool:
+        """Whether gradients are divided by something, so that not the plain sharpness counts."""
+        return type(self).preconditioner is not AbstractDynamics.preconditioner
+
+    @property
     def needs_weights(self) -> str | None:
         """Why it cannot run in the space of particles or margins, in a sentence; None if it can."""
         return None

@@ -107,6 +107,10 @@ class Descent(AbstractStepwise):
         return self.optimizer.preconditioner(inner.memory)
 
     @property
+    def is_preconditioned(self) -> bool:
+        return self.optimizer.is_preconditioned
+
+    @property
     def needs_weights(self) -> str | None:
         return self.optimizer.needs_weights
 

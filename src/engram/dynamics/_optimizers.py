@@ -50,6 +50,11 @@ class AbstractOptimizer(eqx.Module):
         return None
 
     @property
+    def is_preconditioned(self) -> bool:
+        """Whether it has a preconditioner."""
+        return type(self).preconditioner is not AbstractOptimizer.preconditioner
+
+    @property
     def needs_weights(self) -> str | None:
         """Why it cannot run in the space of particles or margins, in a sentence; None if it can."""
         if self.is_linear:
@@ -141,6 +146,10 @@ class WithDecay(AbstractOptimizer):
         return self.optimizer.preconditioner(memory)
 
     @property
+    def is_preconditioned(self) -> bool:
+        return self.optimizer.is_preconditioned
+
+    @property
     def is_linear(self) -> bool:
         return self.optimizer.is_linear
 
@@ -213,6 +222,10 @@ class Optimizer(AbstractOptimizer):
 
     def preconditioner(self, memory: Any) -> Any:
         return None if self.divisor is None else self.divisor(self.numbers, memory)
+
+    @property
+    def is_preconditioned(self) -> bool:
+        return self.divisor is not None
 
     @property
     def label(self) -> str:

@@ -119,7 +119,7 @@ def run_series(
         "unknown": unknown,
         "num_spikes": int(values["num_spikes"]),
         **{name: step(values[name]) for name in ("first_perfect", "perfect_from", "last_rise")},
-        "thresholds": _thresholds(run, dynamics, state.steps, what, start),
+        "thresholds": _thresholds(run, dynamics, state.steps),
         "events": events_of(values, clock, step, losses, problem.shown_names()),
         "found": found_by_own(values),
         "symbols": {name: find("observable", name).about.get("symbol", "") for name in extra},
@@ -171,15 +171,12 @@ def _few_sharpnesses(compute: Any, values: Values, rate: float) -> dict[str, Any
 
 
 @in_double
-def _thresholds(run: Run, dynamics: Any, steps: int, what: Any, start: Any) -> list[list[float]]:
+def _thresholds(run: Run, dynamics: Any, steps: int) -> list[list[float]]:
     """The sharpness beyond which the method is unstable on a quadratic, as [from step, value] pairs.
 
     Empty where it is not the sharpness of the loss itself that counts.
     """
-    if not isinstance(dynamics, AbstractStepwise):
-        return []
-    inner = dynamics.init(what, what.start() if start is None else start)
-    if dynamics.preconditioner(inner) is not None:
+    if not isinstance(dynamics, AbstractStepwise) or dynamics.is_preconditioned:
         return []
     changes = [0, *(change.step for change in run.changes if change.step < steps)]
     if isinstance(run.table.get("learning_rate"), list | dict):  # one per step, or a schedule
