@@ -1,8 +1,7 @@
 """What a user's own file looks like: one of each kind, registered."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,11 +33,15 @@ class Lion(AbstractOptimizer):
 class Turns(AbstractSampling):
     """One token after another, `each` steps long."""
 
-    each: int = eqx.field(static=True, default=1)
+    each: int = 1
+    order: Literal["up", "down"] = "up"
+    is_odd: bool = False
 
     def law(self, system, inner, index, key):
         N = len(system.law)
-        return jax.nn.one_hot((index // self.each) % N, N, dtype=float), inner
+        turns = range(N) if self.order == "up" else range(N)[::-1]
+        turns = jnp.asarray([*turns][int(self.is_odd) :: 1 + self.is_odd])
+        return jax.nn.one_hot(turns[(index // self.each) % len(turns)], N, dtype=float), inner
 
 
 @register("sampling", "shuffled")

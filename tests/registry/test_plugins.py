@@ -71,7 +71,7 @@ def test_a_system_by_name_learns_both_factors(own):
     ("kind", "given"),
     [
         ("optimizer", {"optimizer": "lion", "learning_rate": 0.1, "beta": 0.5}),
-        ("sampling", {"sampling": "turns", "each": 3}),
+        ("sampling", {"sampling": "turns", "each": 3, "order": "down", "is_odd": True}),
         ("observable", {"kind": "power", "exponent": 0.5}),
         ("event", {"kind": "worst"}),
         ("dynamics", {"kind": "polyak", "steps": 5, "most": 2.0}),
@@ -182,7 +182,7 @@ def test_sweeps_take_names(threads):
         {
             "problem": {"family": "fan", "num_tokens": 3},
             "system": {"kind": "factored"},
-            "dynamics": {"kind": "lion", "steps": 20},
+            "dynamics": {"kind": "lion", "steps": 20, "sampling": "turns", "order": "down"},
             "axes": {
                 "learning_rate": [0.05, 0.1],
                 "beta": [0.0, 0.5],
@@ -196,7 +196,14 @@ def test_sweeps_take_names(threads):
     cell = {"learning_rate": 0.1, "beta": 0.5, "rank": 2, "angle": 2.0}
     run = engram.simulate(
         {"family": "fan", "num_tokens": 3, "angle": 2.0},
-        {"kind": "lion", "learning_rate": 0.1, "beta": 0.5, "steps": 20},
+        {
+            "kind": "lion",
+            "learning_rate": 0.1,
+            "beta": 0.5,
+            "steps": 20,
+            "sampling": "turns",
+            "order": "down",
+        },
         system={"kind": "factored", "rank": 2},
         record=("loss", "entropy"),
         events=[True, make("event", "worst")],
@@ -208,6 +215,42 @@ def test_sweeps_take_names(threads):
     np.testing.assert_allclose(there.first_perfect, run.first_perfect)
 
 
+def test_tables_of_python_are_checked_as_those_of_files():
+    good = {"kind": "lion", "learning_rate": 0.1, "steps": 3, "sampling": "turns"}
+    for change, said in (
+        ({"beta": 1.0}, "`beta` of dynamics 'lion' must be below 1, got 1.0"),
+        ({"beta": float("nan")}, "`beta` of dynamics 'lion' must be finite, got nan"),
+        ({"beta": True}, "`beta` of dynamics 'lion' must be a number, got True"),
+        ({"each": 1.5}, "`each` of dynamics 'lion' must be a whole number, got 1.5"),
+        ({"order": "x"}, "`order` of dynamics 'lion' must be 'up' or 'down', got 'x'"),
+        ({"is_odd": 1}, "`is_odd` of dynamics 'lion' must be true or false, got 1"),
+        ({"sampling": {"kind": "turns"}}, "`sampling` must be a name, got {'kind': 'turns'}"),
+        ({"sampling": "turn"}, "sampling 'turn' is not registered. Did you mean 'turns'"),
+        ({"each_": 1}, "dynamics 'lion' does not take each_"),
+    ):
+        with pytest.raises(InputError) as refused:
+            engram.simulate(TWO, good | change)
+        assert said in str(refused.value)
+    with pytest.raises(InputError, match="`rank` of system 'factored' must be at least 1, got 0"):
+        engram.simulate(TWO, good, system={"kind": "factored", "rank": 0})
+    with pytest.raises(InputError, match="`record` has 'power' twice"):
+        engram.simulate(TWO, good, record=("power", {"kind": "power", "exponent": 3.0}))
+
+
+def test_nothing_is_lost_to_a_name(own):
+    class Loss(D.AbstractFold):
+        def init(self, system, state):
+            return {"loss": np.zeros(()), "num_spikes": np.full((), 7)}
+
+        def update(self, folded, index, moment):
+            return folded
+
+    run = engram.simulate(TWO, engram.GradientDescent(10.0, 9), events=[True, Loss()])
+    assert run.loss.dims == ("step",)
+    assert (int(run.event_loss), int(run.loss_num_spikes)) == (0, 7)
+    assert run.num_spikes != 7
+
+
 def test_names_are_refused_when_they_are_taken_or_senseless():
     with pytest.raises(InputError, match="`kind` must be one of problem, system"):
         register("optimiser", "mine")
@@ -216,7 +259,7 @@ def test_names_are_refused_when_they_are_taken_or_senseless():
     for kind, name in (("optimizer", "adam"), ("dynamics", "gd"), ("optimizer", "flow")):
         with pytest.raises(InputError, match=f"`name` = {name!r} is taken"):
             register(kind, name)(lambda learning_rate: None)
-    with pytest.raises(InputError, match="`steps` of optimizer 'mine' is a field of every descent"):
+    with pytest.raises(InputError, match="`steps` of optimizer 'mine' is a word of the table"):
         register("optimizer", "mine")(lambda learning_rate, steps: None)
     with pytest.raises(
         InputError, match="optimizer 'lionn' is not registered. Did you mean 'lion'"

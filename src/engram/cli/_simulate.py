@@ -271,4 +271,5 @@ def _is_told(spec: Any, name: str) -> bool:
     """Whether a field differs from its default, so that a title should have it."""
     from engram.registry import fields_of
 
-    return fields_of("dynamics", spec.dynamics)[name].default != spec.dynamics[name]
+    field = fields_of("dynamics", spec.dynamics).get(name)
+    return field is None or field.default != spec.dynamics[name]

@@ -112,10 +112,10 @@ def _reduced(
     for name in spare:
         if name not in chosen:
             middle = field.sizes[name] // 2
+            has_values = name in field.coords
             field = field.isel({name: middle})
-            told.append(
-                f"{name} = {float(field[name]):.4g} (of {name}: fix another with --at {name}=...)"
-            )
+            shown = f"{float(field[name]):.4g}" if has_values else middle
+            told.append(f"{name} = {shown} (of {name}: fix another with --at {name}=...)")
     return loaded(field), told
 
 

@@ -35,5 +35,9 @@ class Folds(AbstractFold):
     def _all(self, method: str, folded: Any, last: int) -> dict[str, Any]:
         described: dict[str, Any] = {}
         for fold, part in zip(self.folds, folded, strict=True):
-            described |= getattr(fold, method)(part, last)
+            for name, value in getattr(fold, method)(part, last).items():
+                # Nothing is lost to another of the same name.
+                while name in described:
+                    name = f"{type(fold).__name__.lower()}_{name}"
+                described[name] = value
         return described

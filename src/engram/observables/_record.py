@@ -9,6 +9,7 @@ from engram._checks import InputError
 from engram._types import Array
 from engram.dynamics import Moment, moment_of
 from engram.observables._names import AbstractObservable, make_observable
+from engram.registry import check_table
 
 
 class Record(eqx.Module):
@@ -30,8 +31,14 @@ class Record(eqx.Module):
 def make_record(names: str | Sequence[Any], system: Any, dynamics: Any, key: Any = None) -> Record:
     """Find what is named, and prepare what it needs: names, or tables with a name (`kind`) and fields."""
     items = (names,) if isinstance(names, str) else names
-    named = {item["kind"] if isinstance(item, Mapping) else item: item for item in items}
+    named: dict[str, Any] = {}
+    for item in items:
+        name: Any = item.get("kind") if isinstance(item, Mapping) else item
+        if named.setdefault(name, item) != item:
+            raise InputError(f"`record` has {name!r} twice, with other fields. Record one of them.")
     try:
+        for item in named.values():
+            check_table("observable", item)
         found = [make_observable(item) for item in named.values()]
     except InputError as error:
         raise InputError(f"`record`: {error}") from None

@@ -92,7 +92,10 @@ def find(kind: str, name: str) -> Entry:
     if name not in known:
         near = difflib.get_close_matches(str(name), known, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"{kind} {name!r} is not registered. {hint}Known: {', '.join(known)}.")
+        raise InputError(
+            f"{kind} {name!r} is not registered. {hint}Known: {', '.join(known)}; yours with --plugin or "
+            "`load_plugin`."
+        )
     return known[name]
 
 
@@ -114,6 +117,12 @@ def register(kind: str, name: str, *, help: str | None = None, **about: Any) -> 
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
         raise InputError(f"`name` must be a word, got {name!r}. Use letters, digits and _.")
 
+    axes = about.get("axes")
+    if axes is not None and not (
+        isinstance(axes, tuple | list) and all(isinstance(a, str) for a in axes)
+    ):
+        raise InputError(f"`axes` must be names, got {axes!r}. Write axes=('token',).")
+
     def put(target: T) -> T:
         _put(kind, name, target, help, about)
         return target
@@ -127,6 +136,10 @@ def _put(kind: str, name: str, target: Any, help: str | None, about: dict[str, A
     taken = before is not None and before.origin != origin
     if taken or (kind in ("dynamics", "optimizer") and name in _others(kind)):
         raise InputError(f"`name` = {name!r} is taken. Choose another for your {kind}.")
+    lacking = sorted(getattr(target, "__abstractmethods__", ())) if isinstance(target, type) else []
+    if not callable(target) or lacking:
+        what = f"lacks {', '.join(lacking)}" if lacking else f"got {target!r}"
+        raise InputError(f"{kind} {name!r} must be a class or a function that can be used, {what}.")
     is_function = kind in ("observable", "event") and not isinstance(target, type)
     fields = {} if is_function else read_fields(target, SUPPLIED.get(kind, ()))
     if kind == "problem":
@@ -138,9 +151,19 @@ def _put(kind: str, name: str, target: Any, help: str | None, about: dict[str, A
         }
     if clash := [field for field in fields if field in _RESERVED.get(kind, ())]:
         raise InputError(
-            f"`{clash[0]}` of {kind} {name!r} is a field of every descent. Call it something else."
+            f"`{clash[0]}` of {kind} {name!r} is a word of the table that it stands in. Choose another."
         )
+    for field, its in fields.items():
+        low, high = its.bounds
+        if low is not None and high is not None and low > high:
+            raise InputError(
+                f"`{field}` of {kind} {name!r} has the bounds {its.bounds}. Swap them."
+            )
     words = inspect.getdoc(target) or ""
+    if words.startswith(
+        f"{getattr(target, '__name__', '')}("
+    ):  # what a dataclass writes for lack of one
+        words = ""
     known[name] = Entry(
         kind,
         name,
@@ -152,8 +175,13 @@ def _put(kind: str, name: str, target: Any, help: str | None, about: dict[str, A
     )
 
 
-# An optimizer and a sampling share one table with the descent that they make up.
+# Words that a table has already; an optimizer and a sampling share one with the descent they make up.
 _RESERVED = {
+    "problem": ("family", "kind"),
+    "system": ("kind",),
+    "dynamics": ("kind",),
+    "observable": ("kind",),
+    "event": ("kind",),
     "optimizer": ("kind", "steps", "batch_size", "sampling", "optimizer"),
     "sampling": ("kind", "steps", "weight_decay", "learning_rate", "sampling", "optimizer"),
 }

@@ -29,9 +29,10 @@ def load_plugin(source: str) -> None:
             importlib.import_module(source)
     except InputError:
         raise
-    except Exception as error:  # whatever the user's code does
+    except (Exception, SystemExit) as error:  # whatever the user's code does
+        said = " ".join(str(error).split())
         raise InputError(
-            f"--plugin {source} cannot be loaded ({type(error).__name__}: {error}). Run it by itself to "
+            f"--plugin {source} cannot be loaded ({type(error).__name__}: {said}). Run it by itself to "
             "see where it fails."
         ) from error
 

@@ -42,7 +42,10 @@ def entry_of(kind: str, name: str) -> Entry:
 def parts_of(entry: Entry, table: Mapping[str, Any]) -> dict[str, Entry]:
     """The entries that an entry is made up of, as far as its table chooses them."""
     chosen = {kind: name or table.get(kind) for kind, name in entry.parts.items()}
-    return {kind: find(kind, name) for kind, name in chosen.items() if name in entries(kind)}
+    for kind, name in chosen.items():
+        if name is not None and not isinstance(name, str):
+            raise InputError(f"`{kind}` must be a name, got {name!r}. Write its fields beside it.")
+    return {kind: find(kind, name) for kind, name in chosen.items() if name is not None}
 
 
 def used_by(kind: str, item: Mapping[str, Any] | str) -> list[Entry]:
@@ -105,6 +108,9 @@ def _check_names(entry: Entry, table: Mapping[str, Any]) -> None:
         **{name: field for part in parts for name, field in part.fields.items()},
     }
     what = f"{entry.kind} {entry.name!r}"
+    own = [name for part in parts for name in part.fields]
+    if double := [name for name in own if own.count(name) > 1]:
+        raise InputError(f"`{double[0]}` is a field of both parts of {what}. Rename one of them.")
     unknown = [name for name in table if name not in fields and name not in entry.parts]
     if unknown:
         known = ", ".join(fields) or "nothing"

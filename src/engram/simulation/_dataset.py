@@ -103,6 +103,7 @@ def label(
         last = num_events - 1
         for name, (axes, value) in fold.describe(found, last).items():
             value = value if clock is None else _at_times(name, value, clock)
+            name = f"event_{name}" if name in variables or name in coords else name
             variables[name] = (axes, value, {"long_name": _EVENTS.get(name, name)})
         about_events = _about_events(variables)
     problem = getattr(system, "problem", None)

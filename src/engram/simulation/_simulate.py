@@ -38,7 +38,7 @@ from engram.observables import (
     make_record,
 )
 from engram.problem import Problem, as_key
-from engram.registry import entries, make
+from engram.registry import check_table, entries, make
 from engram.simulation._dataset import Labelled, label
 from engram.simulation._drive import Drained, drive
 from engram.simulation._source import source_of
@@ -148,6 +148,9 @@ def simulate_arrays(
     progress: Callable[[int, int], None] | None = None,
 ) -> Labelled:
     """As `simulate`, before a dataset is built of it: for callers that want arrays many times a second."""
+    for kind, given in (("problem", problem), ("dynamics", dynamics), ("system", system)):
+        if isinstance(given, Mapping):
+            check_table(kind, given)
     if isinstance(dynamics, Mapping):
         dynamics = make("dynamics", dynamics)
     if not isinstance(dynamics, AbstractFlow | AbstractStepwise):
@@ -202,6 +205,8 @@ def _read_events(events: Any, spike_factor: float) -> AbstractFold | None:
     own = Events(np.asarray(spike_factor, float))
     folds = []
     for each in events if several else [events]:
+        if isinstance(each, Mapping):
+            check_table("event", each)
         each = make("event", each) if isinstance(each, str | Mapping) and each != "events" else each
         folds.append(own if each is True or each == "events" else each)
         if not isinstance(folds[-1], AbstractFold):

@@ -94,6 +94,11 @@ def _check_names(faults: Faults, field: str, kind: str, items: Any) -> None:
     """Observables and events are named, alone or with their fields."""
     for item in items if isinstance(items, list) else ():
         name = item.get("kind") if isinstance(item, dict) else item
+        if name is None:
+            faults.add(
+                f"run.{field}", f"a table must say its kind, got {faults.brief(item)}. Name one."
+            )
+            continue
         try:
             find(kind, str(name))
         except InputError as error:

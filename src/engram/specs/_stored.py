@@ -99,6 +99,11 @@ def _check_plugins(data: xr.Dataset, path: Path) -> None:
         known = []
     loaded = {entry.origin for kind in KINDS for entry in entries(kind).values()}
     missing = [source for module, source in known if module not in loaded]
+    if "__main__" in missing:
+        raise InputError(
+            f"{path} was made with names that a script registered itself. Put them into a file of their "
+            "own, and give that as --plugin."
+        )
     if missing:
         raise InputError(
             f"{path} was made with names of your own, which are not loaded. Run it with --plugin "

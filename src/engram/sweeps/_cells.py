@@ -5,6 +5,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -103,6 +104,10 @@ class Runner:
         self.lanes = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
         self.seconds = {"compiling": 0.0, "computing": 0.0}
         self._programs = _programs_for(spec, varying, observables, seed)
+        self._has_own, self._fixed = (
+            bool(origins(spec.used())),
+            None,
+        )  # engram's own are all numbers
         self._lock = threading.Lock()  # units run in threads: each program is compiled once
 
     @in_double
@@ -110,6 +115,7 @@ class Runner:
         self, columns: dict[str, np.ndarray], cells: np.ndarray, compact: bool = True
     ) -> dict[str, np.ndarray]:
         """Measure every cell; with `compact`, those that are decided stop costing."""
+        self._know_fixed(columns)
         if compact and self.wanted <= _FIRST_HIT:
             return {"first_perfect": self._first_hits(columns, cells)}
         total, rest = self._lengths()
@@ -133,7 +139,7 @@ class Runner:
         folded = jax.tree.map(zeros, jax.eval_shape(lambda: begun().folded))
         named = {name for name in self.wanted if name not in OBSERVABLES}
         events = fold_for(frozenset(named), self.spec.run["spike_factor"])
-        ends = jax.tree.map(zeros, jax.eval_shape(lambda: self._ends(begun(), 0)))
+        ends = jax.tree.map(zeros, jax.eval_shape(lambda: self._ends(self._lane(begun()), 0)))
         axes_of = lambda name, value: tuple(f"{name}_{i}" for i in range(value.ndim - 1))
         found: dict[str, Any] = {
             name: (
@@ -229,7 +235,28 @@ class Runner:
         inner = dynamics.init_with(system, state, key)
         data = jax.random.key_data(key)
         folded = self.fold.init(system, state)
+        system, dynamics = self._varying((system, dynamics))
         return jax.tree.map(jnp.asarray, Batch(system, dynamics, inner, folded, data))
+
+    def _varying(self, objects: Any) -> Any:
+        """The numbers of a system and a dynamics; what else they hold is the same in all lanes, and noted."""
+        if not self._has_own:
+            return objects
+        numbers, self._fixed = eqx.partition(objects, _is_number)
+        return numbers
+
+    def _lane(self, batch: Batch) -> Batch:
+        """A lane with its system and dynamics whole."""
+        if not self._has_own:
+            return batch
+        whole: Any = eqx.combine((batch.system, batch.dynamics), self._fixed)
+        return batch._replace(system=whole[0], dynamics=whole[1])
+
+    def _know_fixed(self, columns: dict[str, np.ndarray]) -> None:
+        """Find what is the same in all lanes, where objects of one's own may hold such things."""
+        if self._has_own and self._fixed is None:
+            values = {name: column[0] for name, column in columns.items()}
+            jax.eval_shape(lambda: self._begin_one(values, np.uint32(0)))
 
     def _moment(self, lane: Batch, t: Any) -> Moment:
         key = jax.random.wrap_key_data(lane.key) if lane.dynamics.needs_key else None
@@ -249,6 +276,7 @@ class Runner:
         """Take in step t and make the next, in every lane."""
 
         def one(lane: Batch) -> tuple[Any, Any]:
+            lane = self._lane(lane)
             folded, key = self._take(lane, t)
             return lane.dynamics.step(lane.system, lane.inner, t, key), folded
 
@@ -271,7 +299,12 @@ class Runner:
     def _finish(self, batch: Batch, t: Any, rest: Any) -> tuple[Any, dict[str, Any]]:
         batch = jax.lax.fori_loop(0, rest, lambda i, b: self._step(b, t + i), batch)
         t = t + rest
-        look = jax.vmap(lambda lane: glance(lane.system, lane.dynamics.state_of(lane.inner)))
+
+        def glanced(lane: Batch) -> Tail:
+            lane = self._lane(lane)
+            return glance(lane.system, lane.dynamics.state_of(lane.inner))
+
+        look = jax.vmap(glanced)
         tail: Any = None
         if self.wanted & NEEDS_TAIL:
 
@@ -286,11 +319,17 @@ class Runner:
             tail = jax.tree.map(lambda path: jnp.moveaxis(path, 1, 0), whole)
 
         def one(lane: Batch, tail: Any) -> tuple[Any, dict[str, Any]]:
+            lane = self._lane(lane)
             state = lane.dynamics.state_of(lane.inner)
             ends = endings(lane.system, state, tail, self.wanted) | self._ends(lane, t)
             return self._take(lane, t)[0], ends
 
         return jax.vmap(one)(batch, tail)
+
+
+def _is_number(leaf: Any) -> bool:
+    """Whether a leaf may differ from lane to lane; whole numbers, truths and texts of Python's do not."""
+    return eqx.is_array(leaf) or isinstance(leaf, float | np.generic)
 
 
 def _is_observable(name: str) -> bool:

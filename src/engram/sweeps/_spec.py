@@ -131,7 +131,13 @@ def _homes(name: str, parts: dict[str, Any], axes: dict[str, np.ndarray]) -> dic
         table = {chooser: usual} | parts.get(part, {})
         if (part != "system" or part in parts) and table[chooser] in names_of(part):
             fields = fields_of(part, table)
-            known |= {field: part for field, about in fields.items() if about.is_number}
+            mine = [field for field, about in fields.items() if about.is_number]
+            if double := [axis for axis in axes if axis in mine and axis in known]:
+                raise InputError(
+                    f"{name}: axis `{double[0]}` is a field of [{known[double[0]]}] and of [{part}]. "
+                    "Give one of them another name."
+                )
+            known |= dict.fromkeys(mine, part)
     if known.get("p1") == "problem":
         known["log_odds"] = "problem"
     for axis in axes:
