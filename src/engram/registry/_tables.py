@@ -55,7 +55,8 @@ def used_by(kind: str, item: Mapping[str, Any] | str) -> list[Entry]:
     if table.get(chooser) not in names_of(kind):
         return []
     entry = entry_of(kind, table[chooser])
-    return [entry, *parts_of(entry, table).values()]
+    parts = [(part, name or table.get(part)) for part, name in entry.parts.items()]
+    return [entry, *(entries(part)[name] for part, name in parts if name in entries(part))]
 
 
 def fields_of(kind: str, table: Mapping[str, Any]) -> dict[str, Field]:
