@@ -159,7 +159,7 @@ class Curriculum(AbstractSampling):
     """Step t sees the law p_t: a curriculum, or tasks one after another.
 
     Args:
-        laws: One law per stage, shape (stages, *law); each sums to 1.
+        laws: One law per stage, with an axis for stages before those of the law; each sums to 1.
         lengths: How many steps each stage takes; the last one goes on to the end.
     """
 
