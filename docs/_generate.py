@@ -219,6 +219,9 @@ def names_page() -> str:
 
 def _field(name: str, field: Any) -> str:
     low, high = field.bounds
+    high = (
+        None if high is not None and high >= 2**24 else high
+    )  # a limit of the machine, not of the thing
     parts = [f"`{name}`: {field.help.rstrip('.').replace('|', '&#124;')}"]
     parts += (
         [f"from {low}"]
