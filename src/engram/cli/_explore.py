@@ -3,17 +3,13 @@
 import os
 import sys
 import webbrowser
-from collections.abc import Sequence
 
 from engram._progress import was_interrupted
-from engram.registry import load_plugin
 
 
-def explore(port: int, *, browser: bool, plugins: Sequence[str] = ()) -> None:
+def explore(port: int, *, browser: bool) -> None:
     from engram.explorer.server import Explorer
 
-    for plugin in plugins:
-        load_plugin(plugin)
     explorer = Explorer(port).start()
     print(f"The explorer is at {explorer.url}")
     print("It listens on this machine only. Ctrl-C ends it.", flush=True)

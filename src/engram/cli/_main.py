@@ -128,9 +128,8 @@ def sweep(
     """
     from engram.cli import _sweep
 
-    _sweep.sweep(
-        spec, out, workers=workers, scheduler=scheduler, threads=threads, plugins=plugin or []
-    )
+    del plugin  # loaded
+    _sweep.sweep(spec, out, workers=workers, scheduler=scheduler, threads=threads)
 
 
 @app.command()
@@ -201,7 +200,8 @@ def explore(
     """
     from engram.cli import _explore
 
-    _explore.explore(port, browser=browser, plugins=plugin or [])
+    del plugin  # loaded
+    _explore.explore(port, browser=browser)
 
 
 @app.command()

@@ -17,7 +17,15 @@ _CHOOSERS = {"problem": "family", "dynamics": "kind", "system": "kind"}
 _SHORT = {"num_tokens": "-N", "num_classes": "-M", "dim": "-d", "learning_rate": "-r", "steps": "-t",
           "sequences": "-S", "length": "-T"}  # fmt: skip
 
-Plugin = Annotated[list[str] | None, typer.Option(help="A module, or FILE.py, that registers names of your own; repeat for more.", rich_help_panel="Your own")]  # fmt: skip
+
+def _load_plugins(sources: list[str] | None) -> list[str] | None:
+    """Load what a command was given as --plugin, before anything else is read."""
+    for source in sources or ():
+        load_plugin(source)
+    return sources
+
+
+Plugin = Annotated[list[str] | None, typer.Option(callback=_load_plugins, help="A module, or FILE.py, that registers names of your own; repeat for more.", rich_help_panel="Your own")]  # fmt: skip
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Any field of a table, as TOML has it; repeat for more.", rich_help_panel="Your own")]  # fmt: skip
 
 
@@ -42,8 +50,7 @@ def with_options(*kinds: str) -> Callable[[Callable[..., None]], Callable[..., N
         made = {name: _parameter(name, option) for name, option in options.items()}
 
         def run(**values: Any) -> None:
-            for plugin in values.pop("plugin", None) or ():
-                load_plugin(plugin)
+            values.pop("plugin", None)  # loaded
             typed = {name: values.pop(name) for name in options}
             tables = _tables(options, typed)
             _set(tables, values.pop("set_", None) or ())

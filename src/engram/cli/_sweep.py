@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -11,7 +11,6 @@ from rich.console import Console
 
 from engram.cli._run import typed
 from engram.cli._targets import check_picture, write_picture
-from engram.registry import load_plugin
 
 
 def sweep(
@@ -21,7 +20,6 @@ def sweep(
     workers: int | None,
     scheduler: str | None,
     threads: int | None,
-    plugins: Sequence[str] = (),
 ) -> None:
     from engram._checks import InputError
     from engram._progress import progress_bar, was_interrupted
@@ -34,8 +32,6 @@ def sweep(
         )
     if out.suffix != ".zarr":
         raise InputError(f"`--out` must end in .zarr, got {out}. Rename it.")
-    for plugin in plugins:
-        load_plugin(plugin)
     client: Any = None
     again = typed()
     try:

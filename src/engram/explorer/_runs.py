@@ -156,6 +156,11 @@ def _sharpness(problem: Problem, weights: np.ndarray, clock: np.ndarray) -> dict
 def _where_curved(size: int, count: int) -> np.ndarray:
     """The records at which the sharpness is computed: all of them where the Hessian is small."""
     most = max(8, int(_CURVATURE_WORK / max(size, 1) ** 3))
+    return _evenly(count, most)
+
+
+def _evenly(count: int, most: int) -> np.ndarray:
+    """At most so many of the places 0 to count - 1, evenly spread, both ends among them."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
@@ -163,9 +168,7 @@ def _few_sharpnesses(compute: Any, values: Values, rate: float) -> dict[str, Any
     """The observable at a few steps of the same run, for any system."""
     at = {}
     if "step" in values:
-        count = len(values["step"])
-        few = np.unique(np.linspace(0, count - 1, min(count, _FEW)).round().astype(int))
-        at = {"at": values["step"][few]}
+        at = {"at": values["step"][_evenly(len(values["step"]), _FEW)]}
     found = compute(("sharpness",), events=False, **at).arrays()
     return {"sharpness_step": _clock(found, rate), "sharpness": found["sharpness"]}
 
@@ -180,6 +183,6 @@ def _thresholds(run: Run, dynamics: Any, steps: int) -> list[list[float]]:
         return []
     changes = [0, *(change.step for change in run.changes if change.step < steps)]
     if isinstance(run.table.get("learning_rate"), list | dict):  # one per step, or a schedule
-        changes = np.unique(np.linspace(0, steps - 1, min(steps, _FEW)).round().astype(int))
+        changes = _evenly(steps, _FEW)
     found = [[float(step), float(dynamics.threshold(np.asarray(step)))] for step in changes]
     return [pair for pair in found if np.isfinite(pair[1])]

@@ -63,44 +63,17 @@ def make_observable(item: str | Mapping[str, Any]) -> AbstractObservable:
     return Observable(entry.about.get("axes"), entry.about.get("symbol", ""), entry.help, target)
 
 
-def loss(moment: Moment) -> Array:
-    return moment.look.loss
+def _shown(name: str) -> Callable[[Moment], Array]:
+    return lambda moment: moment.system.shown(moment.look, name)
 
 
-def error(moment: Moment) -> Array:
-    return moment.system.shown(moment.look, "error")
+def _asked(name: str) -> Callable[[Moment], Array]:
+    return lambda moment: getattr(moment.system, name)(moment.state)
 
 
-def token_losses(moment: Moment) -> Array:
-    return moment.system.shown(moment.look, "token_losses")
-
-
-def margins(moment: Moment) -> Array:
-    return moment.system.shown(moment.look, "margins")
-
-
-def class_margins(moment: Moment) -> Array:
-    return moment.system.class_margins(moment.state)
-
-
-def scores(moment: Moment) -> Array:
-    return moment.system.scores(moment.state)
-
-
-def probabilities(moment: Moment) -> Array:
-    return moment.system.recall_probs(moment.state)
-
-
-def grad_norm(moment: Moment) -> Array:
-    return moment.system.grad_norm(moment.state)
-
-
-def sharpness(moment: Moment) -> Array:
-    return moment.system.sharpness(moment.state)
-
-
-def weights(moment: Moment) -> Array:
-    return moment.system.weights(moment.state)
+loss, error, token_losses, margins = map(_shown, ("loss", "error", "token_losses", "margins"))
+class_margins, scores, probabilities = map(_asked, ("class_margins", "scores", "recall_probs"))
+grad_norm, sharpness, weights = map(_asked, ("grad_norm", "sharpness", "weights"))
 
 
 def weight_norm(moment: Moment) -> Array:

@@ -25,4 +25,5 @@ from engram.registry._tables import names_of as names_of
 from engram.registry._tables import read_off as read_off
 from engram.registry._tables import table as table
 from engram.registry._tables import used_by as used_by
+from engram.registry._tables import used_in as used_in
 from engram.registry._values import check_table as check_table

@@ -59,9 +59,21 @@ def used_by(kind: str, item: Mapping[str, Any] | str) -> list[Entry]:
     return [entry, *(entries(part)[name] for part, name in parts if name in entries(part))]
 
 
+def used_in(tables: Mapping[str, Any]) -> list[Entry]:
+    """The entries that the tables of a spec make use of."""
+    run = tables.get("run", {})
+    named = [(kind, tables[kind]) for kind in ("problem", "system", "dynamics") if kind in tables]
+    named += [("observable", item) for item in run.get("record", ())]
+    named += [("event", item) for item in run.get("events", ())]
+    return [entry for kind, item in named for entry in used_by(kind, item)]
+
+
 def fields_of(kind: str, table: Mapping[str, Any]) -> dict[str, Field]:
     """All fields that a table of this kind may have, given what it chooses; the chooser aside."""
-    entry = entry_of(kind, table[CHOOSERS.get(kind, "kind")])
+    return _fields(entry_of(kind, table[CHOOSERS.get(kind, "kind")]), table)
+
+
+def _fields(entry: Entry, table: Mapping[str, Any]) -> dict[str, Field]:
     found = dict(entry.fields)
     for part in parts_of(entry, table).values():
         found |= part.fields
@@ -103,13 +115,8 @@ def make(kind: str, table: Mapping[str, Any] | str, **supplied: Any) -> Any:
 
 def _check_names(entry: Entry, table: Mapping[str, Any]) -> None:
     """Refuse a table with a field that the entry does not take, or without one that it needs."""
-    parts = parts_of(entry, table).values()
-    fields = {
-        **entry.fields,
-        **{name: field for part in parts for name, field in part.fields.items()},
-    }
-    what = f"{entry.kind} {entry.name!r}"
-    own = [name for part in parts for name in part.fields]
+    fields, what = _fields(entry, table), f"{entry.kind} {entry.name!r}"
+    own = [name for part in parts_of(entry, table).values() for name in part.fields]
     if double := [name for name in own if own.count(name) > 1]:
         raise InputError(f"`{double[0]}` is a field of both parts of {what}. Rename one of them.")
     unknown = [name for name in table if name not in fields and name not in entry.parts]

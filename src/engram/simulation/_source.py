@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from engram.problem import Problem, as_key
-from engram.registry import KINDS, origins, table, used_by
+from engram.registry import origins, table, used_in
 
 FORMAT = 2  # of files; 1 had no `format`, and layer norm among the dynamics
 
@@ -49,9 +49,7 @@ def source_of(
     if start is not None:
         given["start"] = True
     tables |= {"given": given} if given else {}
-    known = origins(
-        entry for kind in KINDS for item in _named(kind, tables) for entry in used_by(kind, item)
-    )
+    known = origins(used_in(tables))
     plugins = {"plugins": json.dumps(known)} if known else {}
     spec = json.dumps(tables, default=lambda array: np.asarray(array).tolist())
     return {"kind": "run", "format": FORMAT, "spec": spec} | plugins
@@ -65,11 +63,3 @@ def _events(events: Any) -> list[Any]:
     items = events if isinstance(events, Sequence) and not isinstance(events, str) else [events]
     named = ["events" if item is True else item for item in items if item is not False]
     return [item if isinstance(item, str | Mapping) else table(item) for item in named]
-
-
-def _named(kind: str, tables: dict[str, Any]) -> list[Any]:
-    """The tables and names of a kind that a spec has."""
-    lists = {"observable": "record", "event": "events"}
-    if kind in lists:
-        return tables["run"][lists[kind]]
-    return [tables[kind]] if kind in tables else []

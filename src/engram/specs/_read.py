@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engram._checks import InputError
-from engram.registry import Entry, find, load_entry_points, used_by
+from engram.registry import Entry, find, load_entry_points, used_in
 from engram.specs._faults import Faults
 from engram.specs._tables import read_table
 
@@ -39,11 +39,7 @@ class SimulationSpec:
 
     def used(self) -> list[Entry]:
         """The entries of the registry that it makes use of."""
-        tables = {name: table for name, table in self.tables.items() if name != "run"}
-        found = [used_by(name, table) for name, table in tables.items()]
-        found += [used_by("observable", item) for item in self.run["record"]]
-        found += [used_by("event", item) for item in self.run["events"]]
-        return [entry for each in found for entry in each]
+        return used_in(self.tables)
 
     def with_fields(self, **changes: dict[str, Any]) -> "SimulationSpec":
         """The same with some fields of some tables replaced; nothing is checked."""
