@@ -78,7 +78,7 @@ def paper_map() -> dict[str, dict[str, Any]]:
         for name, value in public(module).items():
             for label in dict.fromkeys(cited(value)):
                 functions[label].append(f"{module}.{name}")
-    pictures = {figures.module_of(name).LABEL: name for name in figures.FIGURES}
+    pictures = {figures.words()[name]["label"]: name for name in figures.FIGURES}
     claims: dict[str, list[str]] = {label: [] for label in LABELS}
     for claim in audits.select(None):
         for label in LABEL.findall(claim.label):

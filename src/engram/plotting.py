@@ -29,6 +29,8 @@ _RATES = {
     100.0: ("#56B4E9", "h"),
     200.0: ("#000000", "*"),
 }
+_OTHER_RATES = [("#56B4E9", "p"), ("#000000", "h"), ("#999933", "X"), ("#882255", "P"),
+                ("#332288", "*")]  # fmt: skip
 # White where nothing is recalled, blue where everything is; light enough for lines to show on it.
 ACCURACY = LinearSegmentedColormap.from_list("accuracy", ["#FFFFFF", "#C6DDF0", "#5B9BD5"])
 WIDE = 7.2  # inches: the width of a page's text
@@ -67,14 +69,7 @@ def rate_style(rate: Any) -> dict[str, Any]:
     for known, (colour, mark) in _RATES.items():
         if np.isclose(known, rate, rtol=1e-6):
             return {"color": colour, "marker": mark}
-    others = [
-        ("#56B4E9", "p"),
-        ("#000000", "h"),
-        ("#999933", "X"),
-        ("#882255", "P"),
-        ("#332288", "*"),
-    ]
-    colour, mark = others[round(10 * np.log10(max(float(rate), 1e-30))) % len(others)]
+    colour, mark = _OTHER_RATES[round(10 * np.log10(max(float(rate), 1e-30))) % len(_OTHER_RATES)]
     return {"color": colour, "marker": mark}
 
 
@@ -133,6 +128,12 @@ def draw_path(axes: Axes, path: Any, rate: Any, *, label: str | None = None, ms:
     x, y = np.asarray(path).T
     axes.plot(x, y, lw=0.9, ms=ms, label=label, zorder=3, **rate_style(rate))
     axes.plot(x[0], y[0], "o", color="black", ms=4, zorder=4)
+
+
+def hatch_background(axes: Axes) -> None:
+    """Hatch what is not painted over later: cells without a value."""
+    axes.set_facecolor("0.85")
+    axes.patch.set(hatch="////", edgecolor="0.6", linewidth=0)
 
 
 def name_plane(axes: Axes) -> None:

@@ -16,8 +16,7 @@ from engram.explorer._lines import python_lines
 from engram.explorer._plane import round_levels
 from engram.explorer._presets import PRESETS
 from engram.explorer._state import State, read_request
-from engram.figures import reference
-from engram.figures._reference import case_of
+from engram.figures import case_of, reference
 
 TWO = {"kind": "two", "correlation": 0.95, "p1": 0.75}
 GD = [{"method": "gd", "rate": 10.0}]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engram.figures import _training
-from engram.figures import fig7_transformer as fig7
+from engram.figures.fig7_findings import falls, is_together, lowest, verdict
 
 
 def test_spikes_and_ways_back():
@@ -21,22 +21,22 @@ def test_growing_together_takes_growth_and_likeness():
     rng = np.random.default_rng(0)
     alike = 5 + rng.standard_normal(64)
     zero = np.zeros(64)
-    assert fig7._is_together(zero, alike)
-    assert not fig7._is_together(alike + 1, alike)  # they fell
+    assert is_together(zero, alike)
+    assert not is_together(alike + 1, alike)  # they fell
     half = np.where(np.arange(64) < 33, 0.001, -5.0)
-    assert not fig7._is_together(zero - 9, half)
+    assert not is_together(zero - 9, half)
     few = np.where(np.arange(64) == 0, 100.0, 0.1)
-    assert not fig7._is_together(zero, few)
+    assert not is_together(zero, few)
 
 
 def test_lowest_is_of_what_is_finite():
-    assert fig7._lowest([np.nan, 3.0, 2.0]) == 2
-    assert fig7._lowest([np.nan, np.nan]) == 0
-    assert fig7._falls([3, 2, np.nan, 1]) == [True, False, False]
+    assert lowest([np.nan, 3.0, 2.0]) == 2
+    assert lowest([np.nan, np.nan]) == 0
+    assert falls([3, 2, np.nan, 1]) == [True, False, False]
 
 
 def test_a_verdict_weighs_every_place_where_it_could_be_seen():
-    assert fig7._said(*fig7._falls([3, 2, 1])) == "Shown"
-    assert fig7._said(*fig7._falls([3, 2, 4])) == "Shown in part"
-    assert fig7._said(*fig7._falls([3, np.nan])) == "Not shown at this scale"
-    assert fig7._said(*fig7._falls([3])) == "Not tested"
+    assert verdict(*falls([3, 2, 1])) == "Shown"
+    assert verdict(*falls([3, 2, 4])) == "Shown in part"
+    assert verdict(*falls([3, np.nan])) == "Not shown at this scale"
+    assert verdict(*falls([3])) == "Not tested"

@@ -8,8 +8,7 @@ import numpy as np
 from engram._checks import InputError
 from engram.explorer import _state as S
 from engram.explorer._catalogue import FLOW_STEPS, MOST_TOKENS, is_timed
-from engram.figures import reference
-from engram.figures._reference import case_of, problem_of
+from engram.figures import case_of, problem_of, reference
 from engram.planes import memory_plane
 from engram.problem import Problem
 from engram.registry import entry_of, make

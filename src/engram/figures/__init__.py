@@ -3,6 +3,8 @@
 from engram._paper import FIGURES as FIGURES
 from engram._paper import SCALES as SCALES
 from engram.figures._comparison import Comparison as Comparison
+from engram.figures._labels import words as words
+from engram.figures._reference import case_of as case_of
 from engram.figures._reference import problem_of as problem_of
 from engram.figures._reference import reference as reference
 from engram.figures._write import Made as Made

@@ -2,9 +2,20 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import xarray as xr
+
+# Our variable: in words, the reference's name for it, and the tolerance.
+_RECORDS = {
+    "loss": ("loss", "loss_f64", 1e-9),
+    "error": ("0-1 loss", "err01_f64", 1e-12),
+    "margins": ("margins", "margins_f64", 1e-9),
+    "gamma": ("path in the plane", "gamma_f64", 1e-9),
+    "sharpness": ("sharpness", "sharpness_f64", 1e-9),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,3 +78,20 @@ def counted(quantity: str, ours: Any, theirs: Any) -> Comparison:
         return Comparison(quantity, float(ours), float(theirs))
     different = int((ours != theirs).sum())
     return Comparison(f"{quantity}: cells that differ", float(different), 0.0, 0.0, int(ours.size))
+
+
+def compared_records(
+    ours: xr.Dataset, theirs: Any, names: tuple[str, ...], where: str
+) -> list[Comparison]:
+    """Compare the records that have these names; `where` is added to their names in words."""
+    return [
+        compared(f"{words}{where}", ours[name], theirs[key], rtol=rtol)
+        for name, (words, key, rtol) in ((name, _RECORDS[name]) for name in names)
+    ]
+
+
+def runs_in_common(here: xr.Dataset, runs: Any) -> Iterator[tuple[xr.Dataset, Any, str]]:
+    """Our run and the reference's for each learning rate that both have, with as many steps."""
+    for run in runs:
+        if run["lr"] in here.learning_rate and here.sizes["step"] == len(run["loss_f64"]):
+            yield here.sel(learning_rate=run["lr"]), run, f"η = {run['lr']:g}"

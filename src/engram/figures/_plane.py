@@ -1,8 +1,9 @@
-"""The plane of a memory with d = M = 2, as the variables that figures write and draw."""
+"""The plane of a memory with d = M = 2: what figures write of it, compare and draw."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
@@ -27,21 +28,36 @@ def plane_of(
     ).set_coords(["gamma_1", "gamma_2"])
 
 
-def path_of(problem: Problem, run: xr.Dataset) -> xr.Dataset:
-    """A run's records, with its path in the plane as `gamma` instead of its weights."""
-    path, _ = memory_plane(problem).coordinates(problem, run.weights.values)
-    kept = run.drop_vars([name for name in run.variables if "step" not in run[name].dims])
-    kept = kept.drop_vars(["time", "weights"])
-    return kept.assign(gamma=(("step", "component"), path)).assign_attrs({})
-
-
-def stacked(cases: Sequence[xr.Dataset]) -> xr.Dataset:
+def stacked(cases: Sequence[xr.Dataset], seeds: Sequence[int]) -> xr.Dataset:
     """Cases of unequal numbers of tokens and sectors side by side; NaN where a case has none."""
     numbered = [
         case.assign_coords({dim: range(case.sizes[dim]) for dim in ("sector", "token")})
         for case in cases
     ]
-    return xr.concat(numbered, "case", data_vars="all", join="outer").drop_vars("sector")
+    data = xr.concat(numbered, "case", data_vars="all", join="outer").drop_vars("sector")
+    return data.assign_coords(seed=("case", list(seeds)))
+
+
+def cases_of(data: xr.Dataset) -> list[xr.Dataset]:
+    """The cases that `stacked` put side by side; their attribute N is how many tokens they have."""
+    cases = [data.isel(case=index) for index in range(data.sizes["case"])]
+    return [case.assign_attrs(N=int(case.probs.notnull().sum())) for case in cases]
+
+
+def at_authors_points(here: xr.Dataset, indices: Any, num: int) -> xr.Dataset | None:
+    """What was computed over the plane at the authors' points, `num` per axis; None if it has others."""
+    stride, rest = divmod(here.sizes["first"] - 1, num - 1)
+    if rest:
+        return None
+    at = stride * np.asarray(indices)
+    over = {str(name): str(name).removeprefix("plane_") for name in here if "plane_" in str(name)}
+    return here[list(over)].isel(first=at, second=at).rename(over)
+
+
+def draw_plane(axes: Axes, here: xr.Dataset, *, labels: bool = True, **options: Any) -> None:
+    """The sectors, with the axes cut to the plane that was computed, and the loss's level lines on them."""
+    shade(axes, here)
+    plotting.draw_levels(axes, here.gamma_1, here.gamma_2, here.plane_loss, label=labels, **options)
 
 
 def shade(axes: Axes, here: xr.Dataset) -> None:
@@ -51,3 +67,12 @@ def shade(axes: Axes, here: xr.Dataset) -> None:
     known = here.dropna("sector", subset=["sector_error"])
     plotting.shade_accuracy(axes, known.sector_begin, known.sector_end, known.sector_error)
     plotting.name_plane(axes)
+
+
+def draw_minimiser(axes: Axes, here: xr.Dataset) -> bool:
+    """A star where the loss is least; whether there is such a place."""
+    exists = bool(np.isfinite(here.minimiser).all())
+    if exists:
+        at = here.minimiser.values
+        axes.plot(*at, "*", color="#FFD23F", mec="black", mew=0.7, ms=10, zorder=5)
+    return exists

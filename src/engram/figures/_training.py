@@ -33,19 +33,19 @@ def taken_back(margins: Any) -> float:
     return float(1 - np.abs(moves.sum(axis=0)).sum() / max(np.abs(moves).sum(), 1e-300))
 
 
-def draw_losses(axes: Axes, steps: Any, losses: dict[float, Any]) -> None:
+def draw_losses(axes: Axes, steps: Any, losses: dict[float, Any], lw: float = 1.0) -> None:
     """Losses by learning rate, on a logarithmic axis."""
     for rate, loss in losses.items():
         colour = plotting.rate_style(rate)["color"]
-        axes.plot(steps, loss, color=colour, lw=1.0, label=rf"$\eta = {rate:g}$")
+        axes.plot(steps, loss, color=colour, lw=lw, label=rf"$\eta = {rate:g}$")
     axes.set_yscale("log")
     plotting.log_ticks(axes.yaxis)
 
 
-def draw_margins(axes: Axes, steps: Any, margins: Any, labels: Any, style: str = "-") -> None:
+def draw_margins(
+    axes: Axes, steps: Any, margins: Any, labels: Any, *, ls: str = "-", lw: float = 0.9
+) -> None:
     """Margins of a few tokens; above the grey line they are recalled."""
     axes.axhline(0, color="0.6", lw=0.8, zorder=0)
-    for k, label in enumerate(labels):
-        axes.plot(
-            steps, np.asarray(margins)[:, k], color=FIVE[k % 5], lw=0.9, ls=style, label=str(label)
-        )
+    for values, label, colour in zip(np.asarray(margins).T, labels, FIVE, strict=False):
+        axes.plot(steps, values, color=colour, lw=lw, ls=ls, label=str(label))

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import importlib
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from engram._checks import InputError
 from engram._files import written_whole
 from engram._paper import FIGURES
 from engram.figures._comparison import Comparison
-from engram.figures._labels import settings_from
+from engram.figures._labels import settings_from, words
+from engram.figures._runs import Tell, silent
 
 _SUBJECTS = ("level_lines", "loss_spikes", "steps_to_accuracy", "forgetting", "sharpness", "margins",
              "transformer")  # fmt: skip
@@ -55,9 +55,7 @@ def settings_at(name: str, scale: str) -> Any:
     return scales.get(scale, scales["quick"])
 
 
-def write_figure(
-    name: str, out: Path, scale: str = "quick", tell: Callable[[int, int], None] | None = None
-) -> Made:
+def write_figure(name: str, out: Path, scale: str = "quick", tell: Tell = silent) -> Made:
     """Compute and draw a figure into `out` as .png, .pdf and .nc.
 
     Nothing found there is used, except the runs of a figure that takes long at this scale: those are
@@ -79,16 +77,11 @@ def write_figure(
         _to_netcdf(data, nc)
         picture.savefig(pdf, dpi=200, metadata=date)
         picture.savefig(png, dpi=200)
+    about = words()[name]
     return Made(
-        name,
-        module.TITLE,
-        module.CAPTION,
-        dataclasses.asdict(settings),
-        module.findings(data),
-        module.compare(data),
-        files,
-        time.perf_counter() - began,
-    )
+        name, about["title"], about["caption"], dataclasses.asdict(settings), module.findings(data),
+        module.compare(data), files, time.perf_counter() - began,
+    )  # fmt: skip
 
 
 def write_data(data: xr.Dataset, path: Path) -> None:
@@ -103,7 +96,7 @@ def _to_netcdf(data: xr.Dataset, path: Path) -> None:
     data.to_netcdf(path, engine="h5netcdf", encoding=packed)
 
 
-def compute_again(path: Path, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
+def compute_again(path: Path, tell: Tell = silent) -> xr.Dataset:
     """Compute a figure's data once more, from the attributes of a file that `write_figure` wrote."""
     with xr.open_dataset(path, engine="h5netcdf") as before:
         name, text = before.attrs.get("figure"), before.attrs.get("settings")

@@ -1,7 +1,6 @@
 """Figure 1: the loss of two tokens over the plane, with the exact regions of its 0-1 loss."""
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
@@ -9,21 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from engram import plotting
-from engram.figures._comparison import Comparison, compared
+from engram.figures._comparison import Comparison, compared_records
 from engram.figures._labels import labelled
-from engram.figures._plane import plane_of, shade
+from engram.figures._plane import at_authors_points, draw_plane, plane_of
 from engram.figures._reference import reference
+from engram.figures._runs import Tell, reported, silent
 from engram.problem import two_tokens
-
-TITLE = "Level lines of the loss, two tokens"
-LABEL = "fig:level"  # in the paper
-CAPTION = (
-    "Level lines of the loss L(W) of two tokens, of frequencies p₁ = 0.75 and p₂ = 0.25 and correlation α, over the "
-    "plane of γ = Wᵀ(u₁ − u₂), which is all that it depends on; close to the origin (top) and far from it (bottom). "
-    "Blue means that both tokens are recalled, white that none is; bold numbers give the 0-1 loss of each sector, whose "
-    "edges are exact. What to see: tokens that repel each other (α < 0) leave a wide sector without error, correlated ones a "
-    "narrow wedge beside a steep wall, where a large step lands on the wrong side."
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,53 +29,38 @@ class Settings:
 SCALES = {"quick": Settings(), "paper": Settings(num=589)}
 
 
-def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
+def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
     """Loss and 0-1 loss over each plane, and the sectors of constant 0-1 loss."""
     rows = []
-    for done, alpha in enumerate(settings.correlations):
+    varying = ["plane_loss", "plane_error"]
+    for alpha in reported(settings.correlations, tell):
         problem = two_tokens(alpha, settings.p1)
-        planes = [
-            plane_of(problem, (-half, half, settings.num), (-half, half, settings.num))
-            for half in settings.half_widths
-        ]
-        names = ["plane_loss", "plane_error"]
+        axes = [(-half, half, settings.num) for half in settings.half_widths]
+        planes = [plane_of(problem, axis, axis) for axis in axes]
         widths = xr.Variable("half_width", list(settings.half_widths))
-        rows.append(xr.concat(planes, widths, data_vars=names, coords=["gamma_1", "gamma_2"]))
-        if tell is not None:
-            tell(done + 1, len(settings.correlations))
+        rows.append(xr.concat(planes, widths, data_vars=varying, coords=["gamma_1", "gamma_2"]))
     alphas = xr.Variable("correlation", list(settings.correlations))
-    names = ["plane_loss", "plane_error", "sector_begin", "sector_end", "sector_error"]
-    return labelled(
-        xr.concat(rows, alphas, data_vars=names, coords="minimal", compat="equals"),
-        "fig1",
-        TITLE,
-        LABEL,
-        settings,
-    )
+    varying += ["sector_begin", "sector_end", "sector_error"]
+    data = xr.concat(rows, alphas, data_vars=varying, coords="minimal", compat="equals")
+    return labelled(data, "fig1", settings)
 
 
 def compare(data: xr.Dataset) -> list[Comparison]:
     """Loss and 0-1 loss at the authors' grid points."""
-    rows = []
-    for case in reference("fig1")["cases"]:
-        fits = (data.sizes["first"] - 1) % (
-            case["num"] - 1
-        ) == 0  # the grid holds the authors' points
-        if not fits or case["alpha"] not in data.correlation or case["lim"] not in data.half_width:
+    rows, cases = [], reference("fig1")["cases"]
+    for case in cases:
+        if case["alpha"] not in data.correlation or case["lim"] not in data.half_width:
             continue
         here = data.sel(correlation=case["alpha"], half_width=case["lim"])
-        stride = (data.sizes["first"] - 1) // (case["num"] - 1)
-        at = stride * np.asarray(case["sample_indices"])
-        here = here.isel(first=at, second=at)
-        where = f"α = {case['alpha']:g}, plane ±{case['lim']:g}"
-        rows.append(compared(f"loss, {where}", here.plane_loss, case["loss_f64"]))
-        rows.append(compared(f"0-1 loss, {where}", here.plane_error, case["err01_f64"], rtol=1e-12))
-    known = {case["alpha"] for case in reference("fig1")["cases"]}
+        sampled = at_authors_points(here, case["sample_indices"], case["num"])
+        if sampled is not None:
+            where = f", α = {case['alpha']:g}, plane ±{case['lim']:g}"
+            rows += compared_records(sampled, case, ("loss", "error"), where)
+    known = {case["alpha"] for case in cases}
     for alpha in data.correlation.values.tolist():
-        if alpha in known:
-            continue
-        least = float(data.plane_loss.sel(correlation=alpha).min())
-        rows.append(Comparison(f"least loss shown, α = {alpha:g}", least, None))
+        if alpha not in known:
+            least = float(data.plane_loss.sel(correlation=alpha).min())
+            rows.append(Comparison(f"least loss shown, α = {alpha:g}", least, None))
     return rows
 
 
@@ -111,12 +86,9 @@ def draw(data: xr.Dataset) -> Figure:
         for row, half in zip(grid, widths, strict=True):
             for axes, alpha in zip(row, alphas, strict=True):
                 here = data.sel(correlation=alpha, half_width=half)
-                shade(axes, here)
-                axes.set_aspect("equal")
                 badges = _name_sectors(axes, here, half)
-                plotting.draw_levels(
-                    axes, here.gamma_1, here.gamma_2, here.plane_loss, avoid=badges
-                )
+                draw_plane(axes, here, avoid=badges)
+                axes.set_aspect("equal")
                 axes.set_title(rf"$\alpha = {alpha:g}$, $|\gamma_i| \leq {half:g}$")
         return figure
 

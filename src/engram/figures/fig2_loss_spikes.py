@@ -1,7 +1,6 @@
 """Figure 2: two correlated tokens, where a large learning rate spikes and still wins."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,23 +8,19 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from engram import plotting
-from engram.dynamics import GradientDescent
-from engram.figures._comparison import Comparison, compared, counted
+from engram.figures._comparison import (
+    Comparison,
+    compared,
+    compared_records,
+    counted,
+    runs_in_common,
+)
 from engram.figures._labels import labelled
-from engram.figures._plane import path_of, plane_of, shade
+from engram.figures._plane import draw_plane, plane_of
 from engram.figures._reference import reference
+from engram.figures._runs import Tell, descents, silent
 from engram.figures._training import num_spikes
 from engram.problem import two_tokens
-from engram.simulation import simulate
-
-TITLE = "Loss spikes: two correlated tokens, two learning rates"
-LABEL = "fig:translate"  # in the paper
-CAPTION = (
-    "Full-batch descent from W = 0 on two tokens of correlation 0.95, with a large and a small learning "
-    "rate: trajectories over the plane of Figure 1, the loss and both margins. What to see: the large rate "
-    "throws the rare token across the wall and back, so that its loss spikes above the start; it reaches "
-    "the wedge without error all the same, and ends far below the small rate, which creeps along the wall."
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,39 +39,28 @@ class Settings:
 SCALES = {"quick": Settings(), "paper": Settings(num=589)}
 
 
-def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
+def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
     """Losses, errors, margins and the path along full-batch descent from W = 0, and the plane."""
     problem = two_tokens(settings.correlation, settings.p1)
-    runs = []
-    for done, rate in enumerate(settings.learning_rates):
-        descent = GradientDescent(rate, settings.points - 1)
-        run = simulate(
-            problem, descent, record=("loss", "error", "margins", "weights"), events=False
-        )
-        runs.append(path_of(problem, run))
-        if tell is not None:
-            tell(done + 1, len(settings.learning_rates))
-    along = xr.concat(runs, xr.Variable("learning_rate", list(settings.learning_rates)))
+    record = ("loss", "error", "margins", "weights")
+    along = descents(problem, settings.learning_rates, settings.points - 1, record)
+    tell(1, 2)
     axes = ((*settings.first, settings.num), (*settings.second, settings.num))
-    return labelled(along.merge(plane_of(problem, *axes)), "fig2", TITLE, LABEL, settings)
+    data = along.merge(plane_of(problem, *axes))
+    tell(2, 2)
+    return labelled(data, "fig2", settings)
 
 
 def compare(data: xr.Dataset) -> list[Comparison]:
     """Every point of both runs, and the events that the text speaks of."""
     rows = []
-    for run in reference("fig2")["runs"]:
-        if run["lr"] not in data.learning_rate or data.sizes["step"] != len(run["loss_f64"]):
-            continue
-        here, rate = data.sel(learning_rate=run["lr"]), f"η = {run['lr']:g}"
+    for here, run, rate in runs_in_common(data, reference("fig2")["runs"]):
         theirs, events = np.asarray(run["loss_f64"]), _events(run["err01_f64"])
+        rows += compared_records(here, run, ("loss", "error", "margins", "gamma"), f", {rate}")
         rows += [
-            compared(f"loss, {rate}", here.loss, theirs),
-            compared(f"0-1 loss, {rate}", here.error, run["err01_f64"], rtol=1e-12),
-            compared(f"margins, {rate}", here.margins, run["margins_f64"]),
-            compared(f"path in the plane, {rate}", here.gamma, run["gamma_f64"]),
             compared(f"largest loss, {rate}", here.loss.max(), theirs.max()),
             counted(
-                f"step of the largest loss, {rate}", np.argmax(here.loss.values), theirs.argmax()
+                f"step of the largest loss, {rate}", here.loss.values.argmax(), theirs.argmax()
             ),
             compared(f"last loss, {rate}", here.loss[-1], theirs[-1]),
         ]
@@ -124,8 +108,7 @@ def draw(data: xr.Dataset) -> Figure:
     with plotting.style():
         figure = plotting.new_figure(plotting.WIDE, 2.7)
         plane, loss, margins = figure.subplots(1, 3)
-        shade(plane, data)
-        plotting.draw_levels(plane, data.gamma_1, data.gamma_2, data.plane_loss, num=9)
+        draw_plane(plane, data, num=9)
         for rate in data.learning_rate.values:
             run, label = data.sel(learning_rate=rate), rf"$\eta = {rate:g}$"
             plotting.draw_path(plane, run.gamma, rate, label=label)

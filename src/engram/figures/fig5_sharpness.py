@@ -1,7 +1,6 @@
 """Figure 5: the sharpness over the plane and along descent, separable and not."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,25 +10,12 @@ from matplotlib.figure import Figure
 
 from engram import memory, plotting
 from engram.capacity import loss_minimiser
-from engram.dynamics import GradientDescent
-from engram.figures._comparison import Comparison, compared
+from engram.figures._comparison import Comparison, compared, compared_records, runs_in_common
 from engram.figures._labels import labelled
-from engram.figures._plane import path_of, plane_of, stacked
+from engram.figures._plane import at_authors_points, cases_of, draw_minimiser, plane_of, stacked
 from engram.figures._reference import arrays_of, case_of, problem_of
+from engram.figures._runs import Tell, descents, reported, silent
 from engram.planes import memory_plane
-from engram.simulation import simulate
-
-TITLE = "Sharpness along descent, separable and not"
-LABEL = "fig:sharpness"  # in the paper
-CAPTION = (
-    "Level lines of the sharpness (the largest eigenvalue of the Hessian of the loss) over the plane, with "
-    "descent at two learning rates from the black dot, and the sharpness along it; dashed lines are 2/η. Top: three tokens "
-    "that can be separated. Bottom: thirty that cannot; the star is the minimiser, of sharpness H*. What "
-    "to see: the sharpness is highest near the origin, with ridges where a token's margin is zero. The separable runs cross "
-    "a ridge and leave for infinity, where it falls to zero. Of the others, the small rate, with H* < 2/η, approaches the "
-    "minimiser; the large one, with H* > 2/η, cannot stay there and jumps between two points (cycles may begin even "
-    "earlier: claim C46)."
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,30 +32,20 @@ class Settings:
 SCALES = {"quick": Settings(), "paper": Settings(num=595)}
 
 
-def compute(settings: Settings, tell: Callable[[int, int], None] | None = None) -> xr.Dataset:
+def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
     """The sharpness over the plane and along descent, for each draw of the embeddings."""
-    rows, parts = [], 1 + len(settings.learning_rates)
-    told = lambda index, done: (
-        tell(index * parts + done, parts * len(settings.seeds)) if tell is not None else None
-    )
-    for index, seed in enumerate(settings.seeds):
+    rows = []
+    axis = (-settings.half_width, settings.half_width, settings.num)
+    record = ("loss", "error", "sharpness", "weights")
+    for seed in reported(settings.seeds, tell):
         case = case_of("fig5", seed=seed)
         problem = problem_of(case)
-        axis = (-settings.half_width, settings.half_width, settings.num)
         start = memory_plane(problem).weights(*case["gamma0"])
-        runs = []
-        for done, rate in enumerate(settings.learning_rates):
-            descent = GradientDescent(rate, settings.points - 1)
-            record = ("loss", "error", "sharpness", "weights")
-            run = simulate(problem, descent, start=start, record=record, events=False)
-            runs.append(path_of(problem, run))
-            told(index, done + 1)
-        along = xr.concat(runs, xr.Variable("learning_rate", list(settings.learning_rates)))
+        steps = settings.points - 1
+        along = descents(problem, settings.learning_rates, steps, record, start=start)
         over = plane_of(problem, axis, axis, ("loss", "error", "sharpness"))
         rows.append(along.merge(over).merge(_at_minimiser(problem)))
-        told(index, parts)
-    found = stacked(rows).assign_coords(seed=("case", list(settings.seeds)))
-    return labelled(found, "fig5", TITLE, LABEL, settings)
+    return labelled(stacked(rows, settings.seeds), "fig5", settings)
 
 
 def _at_minimiser(problem: Any) -> xr.Dataset:
@@ -88,51 +64,34 @@ def _at_minimiser(problem: Any) -> xr.Dataset:
 def compare(data: xr.Dataset) -> list[Comparison]:
     """The sharpness over the plane where sampled, and every point of the runs."""
     rows = []
-    for index, seed in enumerate(data.seed.values):
-        case, here = case_of("fig5", seed=seed), data.isel(case=index)
+    for here in cases_of(data):
+        case = case_of("fig5", seed=int(here.seed))
         name = f"seed {case['seed']}, N = {case['N']}"
         if "runs" not in case:  # the authors' draw is known, not what comes of it
-            for rate in data.learning_rate.values:
-                last = here.sel(learning_rate=rate).isel(step=-1)
-                rows.append(
-                    Comparison(f"last sharpness, η = {rate:g}, {name}", float(last.sharpness), None)
-                )
-            rows.append(
-                Comparison(
-                    f"sharpness at the minimiser, {name}", float(here.sharpness_at_minimiser), None
-                )
-            )
-            continue  # fmt: skip
-        stride, odd = divmod(here.sizes["first"] - 1, case["grid"][2] - 1)
-        if not odd and float(here.gamma_1.max()) == case["grid"][1]:  # it holds the authors' points
-            at = stride * np.asarray(case["sample_indices"])
-            over = here.plane_sharpness.isel(first=at, second=at)
-            rows.append(compared(f"sharpness over the plane, {name}", over, case["sharpness_f64"]))
+            unknown = {
+                f"last sharpness, η = {rate:g}": here.sharpness.sel(learning_rate=rate)[-1]
+                for rate in data.learning_rate.values
+            } | {"sharpness at the minimiser": here.sharpness_at_minimiser}
+            rows += [Comparison(f"{what}, {name}", float(at), None) for what, at in unknown.items()]
+            continue
+        sampled = at_authors_points(here, case["sample_indices"], case["grid"][2])
+        if sampled is not None and float(here.gamma_1.max()) == case["grid"][1]:
+            rows += compared_records(sampled, case, ("sharpness",), f" over the plane, {name}")
         rows.append(compared(f"sharpness at W = 0, {name}", here.sharpness_at_zero, case["sharpness_at_zero"]))  # fmt: skip
-        for run in case["runs"]:
-            if run["lr"] not in here.learning_rate or here.sizes["step"] != len(run["loss_f64"]):
-                continue
-            along, which = here.sel(learning_rate=run["lr"]), f"η = {run['lr']:g}, {name}"
-            rows += [
-                compared(f"sharpness, {which}", along.sharpness, run["sharpness_f64"]),
-                compared(f"path in the plane, {which}", along.gamma, run["gamma_f64"]),
-                compared(f"loss, {which}", along.loss, run["loss_f64"]),
-                compared(f"0-1 loss, {which}", along.error, run["err01_f64"], rtol=1e-12),
-            ]
+        for along, run, rate in runs_in_common(here, case["runs"]):
+            names = ("sharpness", "gamma", "loss", "error")
+            rows += compared_records(along, run, names, f", {rate}, {name}")
     return rows
 
 
 def findings(data: xr.Dataset) -> list[str]:
     """Where the sharpness ends, against 2/eta."""
     said = []
-    for index, seed in enumerate(data.seed.values):
-        here = data.isel(case=index)
-        number = int(np.isfinite(here.probs.values).sum())
-        limit = float(here.sharpness_at_minimiser)
-        ends = (
-            "no minimiser (separable)" if np.isnan(limit) else f"H* = {limit:.4f} at the minimiser"
-        )
-        said.append(f"seed {seed}, N = {number}: {ends}")
+    for here in cases_of(data):
+        seed, limit = int(here.seed), float(here.sharpness_at_minimiser)
+        exists = np.isfinite(limit)
+        ends = f"H* = {limit:.4f} at the minimiser" if exists else "no minimiser (separable)"
+        said.append(f"seed {seed}, N = {here.N}: {ends}")
         for rate in data.learning_rate.values:
             run = here.sel(learning_rate=rate)
             values = run.sharpness.values
@@ -140,18 +99,18 @@ def findings(data: xr.Dataset) -> list[str]:
                 f"seed {seed}, η = {rate:g}: sharpness {values[0]:.3g} at the start, {values.max():.3g} at most "
                 f"(t = {values.argmax()}), {values[-1]:.3g} at the end; 2/η = {2 / rate:g}"
             )
-            if not np.isnan(limit):
-                away = np.linalg.norm(run.gamma.values - here.minimiser.values, axis=1)[-5:]
-                text += (
-                    f" {'<' if limit > 2 / rate else '>'} H*; {away.min():.2g} to {away.max():.2g} away from the "
-                    "minimiser in the last five steps"
-                )
-                back = float(np.linalg.norm(run.gamma[-1] - run.gamma[-3]))
-                ahead = float(np.linalg.norm(run.gamma[-1] - run.gamma[-2]))
-                if back < 0.01 * ahead:
-                    text += ", jumping to and fro between two points"
-            said.append(text)
+            said.append(text + (_near(run, limit, rate) if exists else ""))
     return said
+
+
+def _near(run: xr.Dataset, limit: float, rate: float) -> str:
+    """How a run ends beside the minimiser, of sharpness `limit`."""
+    away = np.linalg.norm(run.gamma.values - run.minimiser.values, axis=1)[-5:]
+    back, ahead = (float(np.linalg.norm(run.gamma[-1] - run.gamma[k])) for k in (-3, -2))
+    return (
+        f" {'<' if limit > 2 / rate else '>'} H*; {away.min():.2g} to {away.max():.2g} away from the "
+        "minimiser in the last five steps"
+    ) + (", jumping to and fro between two points" if back < 0.01 * ahead else "")
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -159,12 +118,10 @@ def draw(data: xr.Dataset) -> Figure:
     with plotting.style():
         figure = plotting.new_figure(plotting.WIDE, 4.9)
         grid = figure.subplots(data.sizes["case"], 3, squeeze=False, width_ratios=[1, 1, 1])
-        for row, index in zip(grid, range(data.sizes["case"]), strict=True):
-            here = data.isel(case=index)
-            number = int(np.isfinite(here.probs.values).sum())
+        for row, here in zip(grid, cases_of(data), strict=True):
             picture = _plane(row[0], here)
             figure.colorbar(picture, ax=row[0], shrink=0.85, pad=0.02)
-            row[0].set_title(f"seed {int(here.seed)}, $N = {number}$: sharpness")
+            row[0].set_title(f"seed {int(here.seed)}, $N = {here.N}$: sharpness")
             _traces(row[1], row[2], here)
         grid[0, 2].legend()
         grid[0, 1].set_title("Sharpness on the path (dashed: $2/\\eta$)")
@@ -174,16 +131,13 @@ def draw(data: xr.Dataset) -> Figure:
 
 def _plane(axes: Axes, here: xr.Dataset) -> Any:
     half = float(here.gamma_1.max())
+    over = (here.gamma_1, here.gamma_2, here.plane_sharpness)
     levels = plotting.round_levels(here.plane_sharpness, 10)
-    picture = axes.contourf(here.gamma_1, here.gamma_2, here.plane_sharpness, 40, cmap="Greys")
-    axes.contour(here.gamma_1, here.gamma_2, here.plane_sharpness, levels=levels, colors="0.35", linewidths=0.5)  # fmt: skip
+    picture = axes.contourf(*over, 40, cmap="Greys")
+    axes.contour(*over, levels=levels, colors="0.35", linewidths=0.5)
     for rate in here.learning_rate.values:
-        path = here.sel(learning_rate=rate).gamma
-        plotting.draw_path(axes, path, rate)
-    if np.isfinite(here.minimiser.values).all():
-        axes.plot(
-            *here.minimiser.values, "*", color="#FFD23F", mec="black", mew=0.7, ms=9, zorder=5
-        )
+        plotting.draw_path(axes, here.sel(learning_rate=rate).gamma, rate)
+    draw_minimiser(axes, here)
     axes.set(xlim=(-half, half), ylim=(-half, half), aspect="equal")
     plotting.name_plane(axes)
     return picture
