@@ -85,6 +85,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
+    jax.devices()  # one, whichever command would choose first in this process
 
 
 def pytest_xdist_auto_num_workers() -> int:

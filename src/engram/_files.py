@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engram._checks import InputError
+from engram._errors import InputError
 
 
 @contextlib.contextmanager

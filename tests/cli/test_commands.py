@@ -59,7 +59,7 @@ def test_wrong_usage_is_one_line_and_exit_2(here, tmp_path):
     assert done.returncode == 2
     assert done.stderr == (
         "error: FIGURE must be one of fig1, fig2, fig3, fig4, fig5, fig6, fig7, claims, got fig99. "
-        "Pick from those.\n"
+        "Pick one.\n"
     )
     done = here("bench", "absent")
     assert done.returncode == 2

@@ -75,18 +75,19 @@ def test_a_changed_verdict_is_exit_1(tmp_path, monkeypatch, capsys):
     assert left(tmp_path) == ["claims.json", "report.html"]
 
 
-def test_interrupted_it_keeps_what_is_done_and_says_what_is_not(tmp_path, monkeypatch, capsys):
+def test_interrupted_it_keeps_what_is_done_and_says_what_is_not(tmp_path, monkeypatch, here):
     def stop(settings, tell):
         assert "Figure 2 and Figure 3" in (tmp_path / "report.html").read_text()  # fills as it goes
         raise KeyboardInterrupt
 
     (tmp_path / "fig2.png").write_text("of an older run")
     monkeypatch.setattr(figures.module_of("fig2"), "compute", stop)
-    with pytest.raises(SystemExit) as end:
-        _reproduce.reproduce(["fig2", "fig1", "fig3"], "quick", tmp_path)
-    assert end.value.code == 130
-    told = capsys.readouterr().err
-    assert "interrupted before fig2, fig3; again: engram reproduce fig1 fig2 fig3 --out" in told
+    done = here("reproduce", "fig2", "fig1", "fig3", "--out", tmp_path)
+    assert done.returncode == 130
+    assert (
+        "interrupted; fig2, fig3 not made. To make them: engram reproduce fig2 fig1 fig3 --out"
+        in done.stderr
+    )
     assert left(tmp_path) == ["fig1.nc", "fig1.pdf", "fig1.png", "fig2.png", "report.html"]
     page = (tmp_path / "report.html").read_text()
     assert "Figure 2 and Figure 3 not made" in page

@@ -149,7 +149,7 @@ def test_ctrl_c_keeps_what_was_recorded_and_exits_130(tmp_path, surroundings):
     process.stderr.close()
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
-    assert f"interrupted. {out} holds what was recorded" in stderr
+    assert f"interrupted; {out} holds what was recorded" in stderr
     # In processor time, since the machine may be busy: stop, write the file, leave.
     assert usage.ru_utime + usage.ru_stime - before < 3
     with xr.open_dataset(out, engine="h5netcdf") as data:

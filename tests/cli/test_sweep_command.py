@@ -167,7 +167,7 @@ def test_what_was_typed_is_told_when_it_is_interrupted(here, tmp_path, monkeypat
     monkeypatch.setattr(sweeps, "sweep", stop)
     done = here("sweep", folder / "spec.toml", "--out", folder / "s.zarr", "--threads", 1)
     assert done.returncode == 130
-    again = f"To go on: engram sweep '{folder}/spec.toml' --out '{folder}/s.zarr' --threads 1"
+    again = f"To resume: engram sweep '{folder}/spec.toml' --out '{folder}/s.zarr' --threads 1"
     assert again in done.stderr
 
 

@@ -5,12 +5,16 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from engram._errors import InputError
+from engram.cli._run import end_interrupted
 from engram.cli._targets import check_file, check_picture, write_picture
 
 _COLOURS = {
@@ -23,10 +27,17 @@ _COLOURS = {
 
 
 def audit(
-    names: list[str], *, as_json: bool, plot: Path | None, page: Path | None, seed: int
-) -> None:
-    from engram._checks import InputError
-    from engram._progress import was_interrupted
+    names: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]...", help="C01 to C56; default all.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw one claim, FILE.png, .pdf or .svg.")] = None,
+    page: Annotated[Path | None, typer.Option("--errata", help="Write the errata, FILE.md, from all claims.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Other draws for another seed.")] = 0,
+) -> None:  # fmt: skip
+    """Check every claim of the paper by running it: verdict, slack, counterexample, correction.
+
+    One claim, as in `engram audit C15`, is shown in full: what is printed, why it fails with the
+    numbers, what is true, a proof in outline, and a plot. Exit code 1 if a verdict is not the one on record.
+    """
     from engram.audits import audit_each, select
 
     claims = select(names or None)
@@ -45,10 +56,8 @@ def audit(
     except KeyboardInterrupt:
         if not as_json and found:
             _print_table(found, time.perf_counter() - began)
-        was_interrupted()  # heard, and told here
         rest = " ".join(claim.id for claim in claims[len(found) :])
-        print(f"interrupted; for the rest run: engram audit {rest}", file=sys.stderr)
-        sys.exit(130)
+        end_interrupted(f"for the rest run: engram audit {rest}")
     if as_json:
         json.dump([finding.as_dict() for finding in found], sys.stdout, indent=2)
         print()

@@ -6,25 +6,30 @@ import json
 import platform
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from engram._checks import InputError
+from engram._errors import InputError
 from engram.cli._targets import check_picture, write_picture
 
 
 def bench(
-    names: list[str],
-    *,
-    as_json: bool,
-    threads: int,
-    repeats: int,
-    only_list: bool,
-    growth: bool,
-    plot: Path | None,
-) -> None:
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which works; default all.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    threads: Annotated[int, typer.Option(min=1, help="Cores for both sides.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds, interleaved.")] = 31,
+    growth: Annotated[bool, typer.Option("--growth", help="How cost grows with N, M, d and grid cells, with fitted exponents.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw what was measured, FILE.png, .pdf or .svg.")] = None,
+    only_list: Annotated[bool, typer.Option("--list", help="List the works and stop.")] = False,
+) -> None:  # fmt: skip
+    """Time engram and a plain PyTorch loop on the same work, side by side, as ratios.
+
+    Both sides run in this process on the same cores, warm, in turns; rates are medians with their spread (half the
+    quartile range). All works take about eight minutes. PyTorch is optional: `make bench` installs it.
+    """
     check_picture("--plot", plot)
     if growth and names:
         raise InputError(
@@ -40,7 +45,7 @@ def bench(
     if only_list:
         _list()
         return
-    rows: list[Any] = _growth() if growth else _ratios(names, repeats)
+    rows: list[Any] = _growth() if growth else _ratios(names or [], repeats)
     if as_json:
         json.dump([dataclasses.asdict(row) for row in rows], sys.stdout, indent=2)
         print()

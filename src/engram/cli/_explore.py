@@ -3,11 +3,25 @@
 import os
 import sys
 import webbrowser
+from typing import Annotated
+
+import typer
 
 from engram._progress import was_interrupted
+from engram.cli._options import Plugin
 
 
-def explore(port: int, *, browser: bool) -> None:
+def explore(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 is a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page, or only print its address.")] = True,
+    plugin: Plugin = None,
+) -> None:  # fmt: skip
+    """Open the browser explorer: drag the start, move the learning rate, watch the loss spike.
+
+    It listens on 127.0.0.1 only and needs no network. Ctrl-C ends it; a link copied from the page opens the same
+    state again when the explorer runs on the same --port.
+    """
+    del plugin  # loaded
     from engram.explorer.server import Explorer
 
     explorer = Explorer(port).start()

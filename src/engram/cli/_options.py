@@ -1,6 +1,6 @@
 """Options made from the registry: one for each field that a table of a spec may have."""
 
-import dataclasses
+import functools
 import inspect
 import tomllib
 from collections.abc import Callable
@@ -10,19 +10,25 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 import typer
 
 from engram._errors import InputError
-from engram.registry import Field, entries, load_plugin, names_of
+from engram.registry import (
+    CHOOSERS,
+    Field,
+    all_fields,
+    entries,
+    load_plugin,
+    names_of,
+    option_of,
+)
 
-_NAMES = {"family": "tokens", "path": "problem_file", "events": "event"}  # as they are typed
-_CHOOSERS = {"problem": "family", "dynamics": "kind", "system": "kind"}
-_SHORT = {"num_tokens": "-N", "num_classes": "-M", "dim": "-d", "learning_rate": "-r", "steps": "-t",
-          "sequences": "-S", "length": "-T"}  # fmt: skip
+Tables = dict[str, dict[str, Any]]
+_SHORT = {"--num-tokens": "-N", "--num-classes": "-M", "--dim": "-d", "--learning-rate": "-r", "--steps": "-t",
+          "--sequences": "-S", "--length": "-T"}  # fmt: skip
 
 
-def _load_plugins(sources: list[str] | None) -> list[str] | None:
+def _load_plugins(sources: list[str] | None) -> None:
     """Load what a command was given as --plugin, before anything else is read."""
     for source in sources or ():
         load_plugin(source)
-    return sources
 
 
 Plugin = Annotated[list[str] | None, typer.Option(callback=_load_plugins, help="A module, or FILE.py, that registers names of your own; repeat for more.", rich_help_panel="Your own")]  # fmt: skip
@@ -36,146 +42,116 @@ class _Option(NamedTuple):
     field: str
     about: Field
 
+    @property
+    def name(self) -> str:
+        return option_of(self.table, self.field)
+
+    @property
+    def key(self) -> str:
+        """As the argument of a command."""
+        return self.name[2:].replace("-", "_")
+
 
 def with_options(*kinds: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for each field of these tables; it gets what was typed as `tables`."""
+    """Give a command an option for each field of these tables; it gets what was typed as `tables`.
+
+    It also gets --plugin, and --set for the fields of plugins.
+    """
+    options: dict[str, _Option] = {}
+    for option in [option for kind in kinds for option in _options(kind)]:
+        options.pop(option.key, None)  # one --seed is that of the run, and of all in it
+        options[option.key] = option
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = {
-            name: parameter
-            for name, parameter in inspect.signature(command).parameters.items()
-            if name != "tables"
-        }
-        options = _options(kinds)
-        made = {name: _parameter(name, option) for name, option in options.items()}
+        @functools.wraps(command)
+        def run(plugin: None, set_: list[str] | None, **values: Any) -> None:
+            tables: Tables = {}
+            for key, option in options.items():
+                if (value := values.pop(key)) not in (None, []):
+                    tables.setdefault(option.table, {})[option.field] = _read(option, value)
+            _set(tables, set_ or [])
+            command(tables, **values)
 
-        def run(**values: Any) -> None:
-            values.pop("plugin", None)  # loaded
-            typed = {name: values.pop(name) for name in options}
-            tables = _tables(options, typed)
-            _set(tables, values.pop("set_", None) or ())
-            command(tables=tables, **values)
-
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
-        parameters = {**own, **made}
-        run.__signature__ = inspect.Signature(list(parameters.values()))
-        run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+        _, *own = inspect.signature(command).parameters.values()
+        own += [_parameter(key, _annotation(option)) for key, option in options.items()]
+        own += [_parameter("plugin", Plugin), _parameter("set_", Set)]
+        run.__signature__ = inspect.Signature(own)  # pyright: ignore[reportAttributeAccessIssue]
+        run.__annotations__ = {each.name: each.annotation for each in own}
         return run
 
     return decorate
 
 
-def _options(kinds: tuple[str, ...]) -> dict[str, _Option]:
-    """The options of tables by name."""
-    found: dict[str, _Option] = {}
-    for kind in kinds:
-        if kind in _CHOOSERS:
-            chooser = _CHOOSERS[kind]
-            name = "tokens" if kind == "problem" else kind
-            names = ", ".join(names_of(kind))
-            found[name] = _Option(kind, chooser, Field(f"One of {names}.", type=str))
-        inside = (kind, "practical", "optimizer", "sampling") if kind == "dynamics" else (kind,)
-        for each in inside:
-            for entry in entries(each).values():
-                for field, about in entry.fields.items():
-                    if not _is_short(about) or (field == "seed" and kind != kinds[-1] == "run"):
-                        continue  # one --seed is that of the run, and of all in it
-                    name = _NAMES.get(field, field)
-                    before = found.setdefault(name, _Option(kind, field, about))
-                    if before.about.default != about.default:  # there is no usual value
-                        found[name] = before._replace(
-                            about=dataclasses.replace(before.about, default=None)
-                        )
-        if kind == "dynamics":
-            found["sampling"] = _Option(kind, "sampling", Field(f"What a step sees: {', '.join(entries('sampling'))}.", type=str))  # fmt: skip
-            found["optimizer"] = _Option(
-                kind, "optimizer", Field("Of --dynamics descent.", type=str)
-            )
-    return found
+def merged(spec: Path | None, typed: Tables, usual: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The tables of a spec, or the usual ones, with what was typed over them; and where they come from."""
+    from engram.specs import read_toml
+
+    tables = usual if spec is None else read_toml(spec)
+    for name, values in typed.items():
+        table = tables.setdefault(name, {})
+        if isinstance(table, dict):  # else it is refused with whatever else is wrong with the spec
+            table |= values
+    return tables, "the options" if spec is None else str(spec)
+
+
+def _options(kind: str) -> list[_Option]:
+    """The options of a table."""
+    chosen = {CHOOSERS.get(kind, "kind"): f"One of {', '.join(names_of(kind))}."}
+    parts = {"sampling": f"What a step sees: {', '.join(entries('sampling'))}.", "optimizer": "Of --dynamics descent."}  # fmt: skip
+    words = {"problem": chosen, "system": chosen, "dynamics": chosen | parts}.get(kind, {})
+    fields = {field: Field(help, type=str) for field, help in words.items()} | all_fields(kind)
+    return [_Option(kind, field, about) for field, about in fields.items() if _is_short(about)]
 
 
 def _is_short(field: Field) -> bool:
     """Whether its value can be typed: not a list of lists, nor a long one."""
-    return not any(
-        get_origin(form) is list
-        and (get_origin(get_args(form)[0]) is list or get_args(form)[0] is Any)
-        for form in field.forms
-    )
+    inner = [get_args(form)[0] for form in field.forms if get_origin(form) is list]
+    return not any(form is Any or get_origin(form) is list for form in inner)
 
 
-def _parameter(name: str, option: _Option) -> inspect.Parameter:
-    kind, default = _type_of(option.about), None
-    flags = [f"--{name.replace('_', '-')}"]
-    if kind is bool:
-        flags = [f"{flags[0]}/--no-{name.replace('_', '-')}"]
-    if name in _SHORT:
-        flags.append(_SHORT[name])
-    help = option.about.help
-    if option.about.default not in (None, []) and not option.about.is_required and kind is not bool:
-        shown = option.about.default
-        shown = ",".join(map(str, shown)) if isinstance(shown, list) else shown
-        help = f"{help} Default {shown}."
-    hint = typer.Option(*flags, help=help, rich_help_panel=option.table.capitalize())
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind | None, hint],
-    )
+def _parameter(name: str, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)  # fmt: skip
 
 
-def _type_of(field: Field) -> Any:
-    """What typer reads; text where there are several forms, or several numbers."""
-    forms = field.forms
+def _annotation(option: _Option) -> Any:
+    """What typer wants to know: text where there are several forms, or several numbers."""
+    forms, help, default = option.about.forms, option.about.help, option.about.default
+    # A list of names may be given one by one.
+    is_names = any(get_origin(form) is list and str in get_args(get_args(form)[0]) for form in forms)  # fmt: skip
+    kind: Any = list[str] if is_names else str
     if len(forms) == 1 and forms[0] in (bool, int, float):
-        return forms[0]
-    return list[str] if _is_names(field) else str
+        kind = forms[0]
+    flag = f"{option.name}/--no-{option.name[2:]}" if kind is bool else option.name
+    if not (default in (None, []) or option.about.is_required or kind is bool):
+        shown = ",".join(map(str, default)) if isinstance(default, list) else default
+        help = f"{help} Default {shown}."
+    flags = [flag, *filter(None, [_SHORT.get(option.name)])]
+    return Annotated[
+        kind | None, typer.Option(*flags, help=help, rich_help_panel=option.table.capitalize())
+    ]
 
 
-def _is_names(field: Field) -> bool:
-    """Whether it is a list of names, which may be given one by one."""
-    return any(
-        get_origin(form) is list and str in get_args(get_args(form)[0]) for form in field.forms
-    )
-
-
-def _tables(options: dict[str, _Option], typed: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    tables: dict[str, dict[str, Any]] = {}
-    for name, value in typed.items():
-        if value is None or value == []:
-            continue
-        table, field, about = options[name]
-        tables.setdefault(table, {})[field] = _read(name, value, about)
-    return tables
-
-
-def _read(name: str, value: Any, field: Field) -> Any:
+def _read(option: _Option, value: Any) -> Any:
     """What was typed, in the form that its field has: numbers with commas are a list."""
-    if not isinstance(value, str):
-        return value
-    lists = [form for form in field.forms if get_origin(form) is list]
-    tables = [form for form in field.forms if get_origin(form) is dict]
-    if value in field.choices or not (lists or tables):
+    field = option.about
+    lists = [get_args(form)[0] for form in field.forms if get_origin(form) is list]
+    has_table = any(get_origin(form) is dict for form in field.forms)
+    if not isinstance(value, str) or value in field.choices or not (lists or has_table):
         return value
     try:
-        if tables and (not lists or "=" in value):
+        if has_table and (not lists or "=" in value):
             key, _, bound = value.partition("=")
             return {key: float(bound)}
-        whole = get_args(lists[0])[0] is int
-        words = [part.strip() for part in value.split(",")]
-        if get_args(lists[0])[0] not in (int, float):
-            return words
-        numbers = [int(part) if whole else float(part) for part in words]
+        read = lists[0] if lists[0] in (int, float) else str.strip
+        items = [read(part) for part in value.split(",")]
     except ValueError:
         options = f"one of {', '.join(map(str, field.choices))}, or " if field.choices else ""
         form = "a number, or numbers with commas between" if lists else "NAME=NUMBER"
-        raise InputError(
-            f"--{name.replace('_', '-')} must be {options}{form}, got {value!r}."
-        ) from None
-    return numbers if len(numbers) > 1 or float not in field.forms else numbers[0]
+        raise InputError(f"{option.name} must be {options}{form}, got {value!r}.") from None
+    return items[0] if len(items) == 1 and float in field.forms else items
 
 
-def _set(tables: dict[str, dict[str, Any]], given: list[str] | tuple[str, ...]) -> None:
+def _set(tables: Tables, given: list[str]) -> None:
     """Take in `TABLE.FIELD=VALUE`; a value that is not TOML is a text."""
     for text in given:
         place, sign, value = text.partition("=")
@@ -189,9 +165,3 @@ def _set(tables: dict[str, dict[str, Any]], given: list[str] | tuple[str, ...]) 
         except tomllib.TOMLDecodeError:
             read = value.strip()
         tables.setdefault(table, {})[field] = read
-
-
-def as_path(tables: dict[str, dict[str, Any]], table: str, field: str) -> None:
-    """Make a path in a table independent of the folder it was typed in."""
-    if field in tables.get(table, {}):
-        tables[table][field] = str(Path(tables[table][field]).resolve())

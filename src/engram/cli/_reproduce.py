@@ -10,69 +10,68 @@ import threading
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
-from shlex import quote
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from engram._errors import InputError
+from engram._files import clear_leftovers, written_whole
 from engram._paper import FIGURES, SCALES
+from engram._progress import progress_bar
+from engram.cli._run import end_interrupted, typed
+from engram.cli._targets import check_out
 
 _KNOWN = (*FIGURES, "claims")
 # At the scale "quick", on two cores; the claims are checked beside the figures.
 _SECONDS: dict[str, float] = dict(zip(_KNOWN, (5, 5, 8, 20, 15, 25, 200, 120), strict=True))
 
 
-def reproduce(names: list[str], scale: str, out: Path) -> None:
-    _check(names, scale)
-    wanted = [name for name in _KNOWN if name in names or not names]
+def reproduce(
+    figures: Annotated[list[str] | None, typer.Argument(metavar="[FIGURE]...", help="fig1 to fig7, claims; default all.")] = None,
+    scale: Annotated[str, typer.Option(help="quick, medium or paper: Figure 7 in minutes, hours or a day; at paper the other figures "
+        "have finer grids and more draws. With tiny, Figure 7 has few sequences, too few for its findings.")] = "quick",
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out"),
+) -> None:  # fmt: skip
+    """Redo the paper: its figures and claims, beside the reference values, and one page that shows them.
+
+    Writes each figure as .png, .pdf and .nc (everything drawn, as data), the claims as claims.json, and
+    report.html again after each of them. Exit code 1 if a value is out of tolerance or a verdict has
+    changed.
+    """
+    for name, given, known in (
+        ("FIGURE", figures or [], _KNOWN),
+        ("--scale", [scale], SCALES),
+    ):
+        if unknown := ", ".join(each for each in given if each not in known):
+            raise InputError(f"{name} must be one of {', '.join(known)}, got {unknown}. Pick one.")
+    wanted = [name for name in _KNOWN if not figures or name in figures]
     _announce(wanted, scale, out)  # before the libraries, which take seconds to load
-    from engram._files import clear_leftovers
-    from engram.cli._targets import check_out
     from engram.transformer import use_devices
 
     use_devices()  # one per core, for the transformer
     check_out(out)
     clear_leftovers(out, [*_KNOWN, "report"])
-    command = _typed(wanted if names else [], scale, out)
-    _Work(wanted, scale, out, command, is_brief=not names).do()
-
-
-def _check(names: list[str], scale: str) -> None:
-    unknown = [name for name in names if name not in _KNOWN]
-    if unknown or scale not in SCALES:
-        from engram._checks import InputError, check_choice
-
-        check_choice("--scale", scale, SCALES)
-        raise InputError(
-            f"FIGURE must be one of {', '.join(_KNOWN)}, got {', '.join(unknown)}. Pick from those."
-        )
+    _Work(wanted, scale, out, is_brief=not figures).do()
 
 
 def _announce(wanted: list[str], scale: str, out: Path) -> None:
-    what = f"making {', '.join(wanted)} in {out}"
-    lasts = "this takes long" if scale in ("medium", "paper") else _duration(wanted)
-    _say(f"{what}: {lasts}; {out}/report.html fills as they are done")
-
-
-def _duration(wanted: list[str]) -> str:
-    figures = sum(_SECONDS[name] for name in wanted if name != "claims")
-    audit = _SECONDS["claims"] if "claims" in wanted else 0
-    minutes = max(round(max(figures + audit / 2, audit) / 60), 1)  # the audit runs beside them
-    return f"about {minutes} minute{'s' * (minutes > 1)} on two cores"
+    duration = "this takes long"
+    if scale not in ("medium", "paper"):
+        audit = _SECONDS["claims"] if "claims" in wanted else 0
+        figures = sum(_SECONDS[name] for name in wanted) - audit
+        minutes = max(round(max(figures + audit / 2, audit) / 60), 1)  # the audit runs beside them
+        duration = f"about {minutes} minute{'s' * (minutes > 1)} on two cores"
+    _say(
+        f"making {', '.join(wanted)} in {out}: {duration}; {out}/report.html fills as they are done"
+    )
 
 
 def _say(line: str) -> None:
     """At once, also into a file or a pipe: rich flushes."""
     Console().print(line, soft_wrap=True, highlight=False)
-
-
-def _typed(names: list[str], scale: str, out: Path) -> str:
-    parts = ["engram reproduce", *names]
-    parts += [f"--scale {scale}"] if scale != "quick" else []
-    parts += [f"--out {quote(str(out))}"] if out != Path("out") else []
-    return " ".join(parts)
 
 
 def _check_claims(names: list[str] | None, answers: Connection) -> None:
@@ -127,18 +126,16 @@ class _Audit:
 class _Work:
     """One figure after the other, the audit beside them, and the page after each; what is made stays."""
 
-    def __init__(self, wanted: list[str], scale: str, out: Path, command: str, is_brief: bool):
+    def __init__(self, wanted: list[str], scale: str, out: Path, is_brief: bool):
         from engram.report import Run
 
         self.out, self.page, self.is_brief = out, out / "report.html", is_brief
         self.began = time.perf_counter()
-        self.run = Run([], None, command, scale, 0.0, pending=wanted)
+        self.run = Run([], None, typed(), scale, 0.0, pending=wanted)
         self.audit = _Audit() if "claims" in wanted else None
 
     def do(self) -> None:
         """All of it; exit code 1 if a check failed, 130 if interrupted."""
-        from engram._progress import was_interrupted
-
         try:
             self._write()
             for name in [name for name in self.run.pending if name != "claims"]:
@@ -146,7 +143,6 @@ class _Work:
                 self._write(name, made=[*self.run.made, figure])
             self._wait_for_audit()
         except KeyboardInterrupt:
-            was_interrupted()  # heard, and reported here
             self._write(pending=(), missing=self.run.pending)
         finally:
             if self.audit is not None:
@@ -156,8 +152,7 @@ class _Work:
             print(f"the check failed: {fault}", file=sys.stderr)
         if self.run.missing:
             missing = ", ".join(self.run.missing)
-            print(f"interrupted before {missing}; again: {self.run.command}", file=sys.stderr)
-            sys.exit(130)
+            end_interrupted(f"{missing} not made. To make them: {self.run.command}")
         if self.run.faults:
             sys.exit(1)
 
@@ -171,17 +166,16 @@ class _Work:
         write_report(self.run, self.page)
 
     def _figure(self, name: str) -> Any:
-        from engram._progress import progress_bar
         from engram.figures import write_figure
 
         _say_estimate(name, self.run.scale, self.out)
-        with progress_bar(name, "parts") as tell:
+        with progress_bar(name, "parts") as show:
 
-            def heard(done: int, total: int) -> None:
-                tell(done, total)
+            def report(done: int, total: int) -> None:
+                show(done, total)
                 self._look_at_audit()
 
-            figure = write_figure(name, self.out, self.run.scale, heard)
+            figure = write_figure(name, self.out, self.run.scale, report)
         known = [row for row in figure.comparisons if row.reference is not None]
         inside = sum(row.is_ok for row in known)
         state = "[green]" if figure.is_ok else "[bold red]"
@@ -197,14 +191,12 @@ class _Work:
         return figure
 
     def _look_at_audit(self) -> None:
+        """Take in the claims once they are all checked."""
         if self.audit is None or self.run.claims is not None or not self.audit.is_done():
             return
-        from engram._files import written_whole
-
         claims = self.audit.claims
-        records = [claim.record for claim in claims]
         with written_whole(self.out / "claims.json") as partial:
-            text = json.dumps(records, indent=2, ensure_ascii=False)
+            text = json.dumps([each.record for each in claims], indent=2, ensure_ascii=False)
             partial.write_text(text + "\n", encoding="utf-8")
         changed = sum(bool(claim.changes) for claim in claims)
         _say(
@@ -214,13 +206,11 @@ class _Work:
         self._write("claims", claims=claims)
 
     def _wait_for_audit(self) -> None:
-        from engram._progress import progress_bar
-
         if self.audit is None:
             return
-        with progress_bar("audit", "claims") as tell:
+        with progress_bar("audit", "claims") as show:
             while not self.audit.is_done(0.2):
-                tell(len(self.audit.claims), self.audit.total)
+                show(len(self.audit.claims), self.audit.total)
         self._look_at_audit()
 
 

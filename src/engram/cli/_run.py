@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from shlex import quote
+from typing import NoReturn
 
 from engram._progress import INTERRUPTED, heed_interrupts, was_interrupted
 
@@ -19,14 +20,22 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal without Greek letters gets question marks.
             stream.reconfigure(errors="replace")
+    code: object = 130
     try:
-        _main()
+        from engram.cli._main import main
+
+        main()
     except KeyboardInterrupt:
-        _end(130)
+        pass
     except SystemExit as end:
         if end.code not in (130, 143):  # interrupted, or asked to end
             raise
-        _end(end.code)
+        code = end.code
+    if was_interrupted():  # and no command has said so
+        print(INTERRUPTED, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(int(str(code)))
 
 
 def typed() -> str:
@@ -34,21 +43,9 @@ def typed() -> str:
     return " ".join(["engram", *map(quote, sys.argv[1:])])
 
 
-def _main() -> None:
-    from rich.console import Console
-
-    from engram.cli._main import main
-
-    def leave(self: Console) -> None:
-        raise BrokenPipeError  # rich would end with exit code 1, which says that a check failed
-
-    Console.on_broken_pipe = leave
-    main()
-
-
-def _end(code: object) -> None:
-    if was_interrupted():  # and no command has said so
-        print(INTERRUPTED, file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(int(str(code)))
+def end_interrupted(line: str) -> NoReturn:
+    """End a command that Ctrl-C has interrupted, and say what is kept and how to resume, if anything."""
+    was_interrupted()  # reported here
+    if line:
+        print(f"interrupted; {line}", file=sys.stderr)
+    sys.exit(130)

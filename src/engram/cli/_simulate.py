@@ -1,101 +1,103 @@
 """`engram simulate`: a spec, options or an earlier run in, a dataset and a picture out."""
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
-from engram._checks import InputError
+from engram._errors import InputError
 from engram._files import written_whole
-from engram._progress import progress_bar, was_interrupted
+from engram._progress import progress_bar
+from engram.cli._options import Tables, merged, with_options
+from engram.cli._run import end_interrupted
 from engram.cli._targets import check_file, check_picture, write_picture
+from engram.registry import fields_of, option_of
 
 
-def simulate(spec_path: Path | None, tables: dict[str, Any], out: Path | None, plot: Path | None):
-    """Run, print what happened, write what was asked for; Ctrl-C keeps what was recorded."""
-    from engram.specs import build_problem, read_spec, read_toml
+@with_options("problem", "system", "dynamics", "run")
+def simulate(
+    tables: Tables,
+    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml | RUN.nc]", help="A TOML spec, or a .nc written before, to be run again; options override it.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the dataset, FILE.nc.", rich_help_panel="Output")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it, FILE.png, .pdf or .svg.", rich_help_panel="Output")] = None,
+) -> None:  # fmt: skip
+    """Run one dynamics on one problem: five gradient dynamics, any optimizer, any start.
 
-    if spec_path is not None and spec_path.suffix.lower() == ".nc":
-        _again(spec_path, tables, out, plot)
-        return
-    source = "the options" if spec_path is None else str(spec_path)
-    merged = _usual(tables) if spec_path is None else read_toml(spec_path)
-    for table, values in tables.items():
-        given = merged.setdefault(table, {})
-        if not isinstance(given, dict):
-            raise InputError(
-                f"{source}: [{table}] must be a table, got {given!r}. Write [{table}]."
-            )
-        given |= values
-    _share_seed(merged, tables)
-    spec = read_spec(merged, source)
-    _check_targets(out, plot)
-    problem = build_problem(spec.problem)
-    if plot is not None:
-        spec = _with_weights(spec, problem)
-    _run(spec, problem, out, plot)
+    Without a spec or options: two tokens of correlation 0.95, p1 = 0.75, descent at learning rate 10
+    for 34 steps, the loss spike of the paper's Figure 2.
+
+    A .nc that `simulate` or `reproduce` wrote is run again from its own attributes, and compared bit
+    for bit: exit code 1 if something differs. Options change all but its problem; then nothing is compared.
+    """
+    from engram.specs import build_problem, given_of, problem_of, read_netcdf, spec_of
+
+    before, given = None, {}
+    if spec is not None and spec.suffix.lower() == ".nc":
+        old = read_netcdf(spec)
+        if "figure" in old.attrs:
+            _figure_again(spec, old, tables, out, plot)
+            return
+        changed = _changes(spec, old, tables)
+        problem, what = problem_of(old, spec), spec_of(old, spec, changed)
+        _check_targets(out, plot)
+        if not changed:
+            before, given = (spec, old), given_of(old)
+    else:
+        what = _read(spec, tables)
+        _check_targets(out, plot)
+        problem = build_problem(what.problem)
+    if plot is not None and before is None:
+        what = _with_weights(what, problem)
+    _run(what, problem, out, plot, before, given)
 
 
-def _usual(tables: dict[str, Any]) -> dict[str, Any]:
-    """What goes without saying when nothing but options is given: the loss spike of Figure 2."""
-    problem, dynamics = tables.get("problem", {}), tables.get("dynamics", {})
-    if "path" in problem:
+def _read(path: Path | None, typed: Tables) -> Any:
+    """The spec of a file and options. Without a file, what is not typed is that of Figure 2's loss spike."""
+    from engram.specs import read_spec
+
+    problem, dynamics, run = (typed.get(name, {}) for name in ("problem", "dynamics", "run"))
+    if path is None and "path" in problem:
         problem["family"] = "file"
     usual: dict[str, Any] = {}
     if problem.get("family", "two") == "two":
         usual["problem"] = {"correlation": 0.95, "p1": 0.75}
     if dynamics.get("kind", "gd") == "gd" and "end" not in dynamics:
         usual["dynamics"] = {"kind": "gd", "learning_rate": 10.0, "steps": 34}
-    return usual
+    if seed := {name: value for name, value in (run | problem).items() if name == "seed"}:
+        # One --seed is that of the problem, the start and the noise.
+        typed |= {"problem": problem | seed, "run": run | seed}
+    return read_spec(*merged(path, typed, usual))
 
 
-def _share_seed(merged: dict[str, Any], tables: dict[str, Any]) -> None:
-    """One --seed is that of the problem, the start and the noise."""
-    if "seed" in tables.get("run", {}) or "seed" in tables.get("problem", {}):
-        seed = (tables.get("run", {}) | tables.get("problem", {}))["seed"]
-        for table in ("problem", "run"):
-            merged.setdefault(table, {})["seed"] = seed
-
-
-def _again(path: Path, tables: dict[str, Any], out: Path | None, plot: Path | None) -> None:
-    """Run a file again from its own attributes, or something else on its problem."""
-    from engram.specs import given_of, problem_of, read_netcdf, spec_of
-
-    old = read_netcdf(path)
-    if "figure" in old.attrs:
-        _figure_again(path, old, tables, out, plot)
-        return
+def _changes(path: Path, old: Any, typed: Tables) -> Tables:
+    """What is to be changed of a stored run: anything but its problem."""
     if "spec" not in old.attrs:
-        raise InputError(_is_no_run(path, old))
-    # A seed is also one of the start and the noise, which may change; the problem may not.
-    if named := _options(field for field in tables.get("problem", {}) if field != "seed"):
+        if {"inputs", "outputs", "probs", "targets"} <= set(old.variables):
+            raise InputError(
+                f"{path} holds a problem and no run. Give it as `--problem-file {path}`."
+            )
         raise InputError(
-            f"`{named[0]}` cannot change the problem of {path}, which is stored as it was. Leave it "
-            "out, or describe the problem and the dynamics by options, without the file."
+            f"{path} holds no run: it has no attribute `spec` and no `figure`. Give a file that "
+            "`engram simulate ... --out FILE.nc` or `engram reproduce` wrote."
         )
-    problem = problem_of(old, path)
-    changed = {table: tables[table] for table in ("dynamics", "run") if table in tables}
-    spec = spec_of(old, path, changed)
-    _check_targets(out, plot)
-    if not changed:
-        _run(spec, problem, out, plot, (path, old), **given_of(old))
-        return
-    if plot is not None:
-        spec = _with_weights(spec, problem)
-    _run(spec, problem, out, plot)
+    # A seed is also one of the start and the noise, which may change; the problem may not.
+    if named := [field for field in typed.get("problem", {}) if field != "seed"]:
+        raise InputError(
+            f"`{option_of('problem', named[0])}` cannot change the problem of {path}, which is stored as it "
+            "was. Leave it out, or describe the problem and the dynamics by options, without the file."
+        )
+    return {table: typed[table] for table in ("dynamics", "run") if table in typed}
 
 
-def _figure_again(
-    path: Path, old: Any, tables: dict[str, Any], out: Path | None, plot: Path | None
-) -> None:
+def _figure_again(path: Path, old: Any, typed: Tables, out: Path | None, plot: Path | None) -> None:
     """Compute the data of a figure again."""
     from engram.figures import compute_again
 
     figure = old.attrs["figure"]
-    named = _options(field for table in tables.values() for field in table)
+    named = [option_of(table, field) for table, fields in typed.items() for field in fields]
     if named or plot is not None:
         raise InputError(
             f"`{[*named, '--plot'][0]}` does not go with {path}, the data of {figure}. Leave it out; "
@@ -111,26 +113,6 @@ def _figure_again(
         sys.exit(1)
 
 
-_TYPED = {"family": "tokens", "path": "problem-file", "kind": "dynamics"}
-
-
-def _options(fields: Iterable[str]) -> list[str]:
-    """The options, as they are typed, that fill these fields of a spec."""
-    fields = dict.fromkeys(fields)
-    if "path" in fields:  # then the family comes with it
-        fields.pop("family", None)
-    return ["--" + _TYPED.get(field, field).replace("_", "-") for field in fields]
-
-
-def _is_no_run(path: Path, data: Any) -> str:
-    if {"inputs", "outputs", "probs", "targets"} <= set(data.variables):
-        return f"{path} holds a problem and no run. Give it as `--problem-file {path}`."
-    return (
-        f"{path} holds no run: it has no attribute `spec` and no `figure`. Give a file that "
-        "`engram simulate ... --out FILE.nc` or `engram reproduce` wrote."
-    )
-
-
 def _with_weights(spec: Any, problem: Any) -> Any:
     """The same with the weights on record, if a picture can show their plane."""
     if problem.dim != 2 or problem.num_classes != 2:
@@ -144,16 +126,17 @@ def _run(
     problem: Any,
     out: Path | None,
     plot: Path | None,
-    before: tuple[Path, Any] | None = None,
-    **given: Any,
+    before: tuple[Path, Any] | None,
+    given: dict[str, Any],
 ) -> None:
     """Run a spec on a problem; `before` is a file with what should come out, and its content."""
     from engram.simulation import Interrupted
     from engram.specs import simulate_spec
 
     interrupted = False
+    title = f"{spec.dynamics['kind']} on {spec.problem['family']}"
     try:
-        with progress_bar(_title(spec)) as tell:
+        with progress_bar(title) as tell:
             run = simulate_spec(spec, tell, problem=problem, **given)
     except Interrupted as stop:
         run, interrupted = stop.partial, True
@@ -164,14 +147,12 @@ def _run(
     if out is not None:
         _write(run, out)
     if plot is not None and len(run["time"]):
-        _draw(run, problem, spec, plot)
+        _draw(run, problem, spec, title, plot)
+    if interrupted and out is None:
+        end_interrupted("nothing was written: pass --out FILE.nc.")
     if interrupted:
-        was_interrupted()  # heard, and reported here
-        kept = "Nothing was written: pass --out FILE.nc."
-        if out is not None:
-            kept = f"{out} holds what was recorded. Run it to the end: engram simulate {quote(str(out))}"
-        print(f"interrupted. {kept}", file=sys.stderr)
-        raise KeyboardInterrupt
+        again = f"engram simulate {quote(str(out))}"
+        end_interrupted(f"{out} holds what was recorded. Run it to the end: {again}")
     if not same:
         sys.exit(1)
 
@@ -188,14 +169,10 @@ def _is_same(path: Path, old: Any, new: Any) -> bool:
     if (version := old.attrs.get("engram", engram.__version__)) != engram.__version__:
         notes.append(f"written by engram {version}, this is {engram.__version__}")
     name = f"{path} ({'; '.join(notes)})" if notes else str(path)
-    found = differences(old, new)
-    line = (
-        f"not the same as {name}: {', '.join(found)}"
-        if found
-        else f"the same as {name}, bit for bit"
-    )
+    changes = ", ".join(differences(old, new))
+    line = f"not the same as {name}: {changes}" if changes else f"the same as {name}, bit for bit"
     Console().print(line, soft_wrap=True, markup=False, highlight=False)
-    return not found
+    return not changes
 
 
 def _check_targets(out: Path | None, plot: Path | None) -> None:
@@ -204,29 +181,26 @@ def _check_targets(out: Path | None, plot: Path | None) -> None:
 
 
 def _report(run: Any, names: list[str]) -> None:
-    console = Console()
+    """Print what happened, in a few lines."""
     along = "step" if "step" in run.dims else "time"
-    recorded = run.sizes[along]
-    console.print(
+    lines = [
         f"{run.attrs['dynamics']} in {run.attrs['space']}: {run.attrs['status_text']}, "
-        f"{run.attrs['num_steps']:,} steps, {recorded:,} points recorded",
-        soft_wrap=True,
-    )
+        f"{run.attrs['num_steps']:,} steps, {run.sizes[along]:,} points recorded"
+    ]
     for name in ("loss", "error"):
-        if name in run and recorded:
+        if name in run and run.sizes[along]:
             values = run[name].values
-            console.print(
+            lines.append(
                 f"{name}: {values[0]:.6g} at the start, {values.max():.6g} at most, "
                 f"{values[-1]:.6g} at the end"
             )
     if "first_perfect" in run:
-        console.print(f"perfect accuracy: {_when(run, along)}")
-        console.print(f"spikes: {_spikes(run, along)}")
-        forgotten = [names[x] for x in run.num_forgotten.values.nonzero()[0]]
-        if forgotten:
+        lines += [f"perfect accuracy: {_when(run, along)}", f"spikes: {_spikes(run, along)}"]
+        if forgotten := [names[x] for x in run.num_forgotten.values.nonzero()[0]]:
             shown = ", ".join(forgotten[:10]) + (", ..." if len(forgotten) > 10 else "")
-            line = f"forgotten at some {along}: token {shown}"
-            console.print(line, soft_wrap=True, markup=False, emoji=False)
+            lines.append(f"forgotten at some {along}: token {shown}")
+    for line in lines:
+        Console().print(line, soft_wrap=True, markup=False, emoji=False)
 
 
 def _when(run: Any, along: str) -> str:
@@ -255,21 +229,15 @@ def _write(data: Any, out: Path) -> None:
     Console().print(f"written: {out}", soft_wrap=True)
 
 
-def _draw(run: Any, problem: Any, spec: Any, plot: Path) -> None:
+def _draw(run: Any, problem: Any, spec: Any, title: str, plot: Path) -> None:
     from engram.figures.run_picture import draw_run
 
-    shown = {name: value for name, value in spec.dynamics.items() if name != "kind"}
-    text = ", ".join(f"{key} = {value}" for key, value in shown.items() if _is_told(spec, key))
-    write_picture(draw_run(run, problem, _title(spec) + (f": {text}" if text else "")), plot)
-
-
-def _title(spec: Any) -> str:
-    return f"{spec.dynamics['kind']} on {spec.problem['family']}"
-
-
-def _is_told(spec: Any, name: str) -> bool:
-    """Whether a field differs from its default, so that a title should have it."""
-    from engram.registry import fields_of
-
-    field = fields_of("dynamics", spec.dynamics).get(name)
-    return field is None or field.default != spec.dynamics[name]
+    known = fields_of("dynamics", spec.dynamics)
+    unusual = [
+        f"{name} = {value}"
+        for name, value in spec.dynamics.items()
+        if name != "kind" and (name not in known or known[name].default != value)
+    ]
+    write_picture(
+        draw_run(run, problem, ": ".join(filter(None, [title, ", ".join(unusual)]))), plot
+    )

@@ -1,28 +1,35 @@
 """`engram sweep` and `engram plot`: a grid into a store, and a store into a picture."""
 
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
-from engram.cli._run import typed
+from engram._errors import InputError
+from engram.cli._options import Plugin
+from engram.cli._run import end_interrupted, typed
 from engram.cli._targets import check_picture, write_picture
 
 
 def sweep(
-    spec: Path,
-    out: Path,
-    *,
-    workers: int | None,
-    scheduler: str | None,
-    threads: int | None,
-) -> None:
-    from engram._checks import InputError
-    from engram._progress import progress_bar, was_interrupted
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A simulation, the axes that vary, and what to measure.")],
+    out: Annotated[Path, typer.Option(help="The store, STORE.zarr; if it exists, what is missing is computed.")],
+    workers: Annotated[int | None, typer.Option(min=1, help="Local processes (needs the extra 'cluster').")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="A dask scheduler, tcp://host:port.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of this process; default one per core.")] = None,
+    plugin: Plugin = None,
+) -> None:  # fmt: skip
+    """Measure a simulation over a grid, into a Zarr store. Run it again to resume.
+
+    One unit of work is one chunk of the store; a killed run loses the chunks in flight. The result is the same to
+    the last bit whatever the order, the workers or the restarts. `examples/` has ready-made phase diagrams.
+    """
+    del plugin  # loaded
+    from engram._progress import progress_bar
     from engram.sweeps import sweep as run
     from engram.sweeps._cluster import local_client, remote_client
 
@@ -42,9 +49,7 @@ def sweep(
         with progress_bar(spec.stem, "cells") as tell:
             data = run(spec, store=out, client=client, threads=threads, progress=tell)
     except KeyboardInterrupt:
-        was_interrupted()  # heard, and told here
-        print(f"interrupted; what was done is kept. To go on: {again}", file=sys.stderr)
-        sys.exit(130)
+        end_interrupted(f"what was done is kept. To resume: {again}")
     except OSError as error:
         raise InputError(f"{error}. What was done is kept; to go on: {again}") from None
     finally:
@@ -60,18 +65,21 @@ def sweep(
 
 
 def plot(
-    source: Path,
-    *,
-    x: str | None,
-    y: str | None,
-    value: str | None,
-    at: list[str],
-    theory: list[str],
-    out: Path | None,
-) -> None:
+    source: Annotated[Path, typer.Argument(metavar="STORE.zarr|FILE.nc", help="A sweep, a run or a figure's data.")],
+    x: Annotated[str | None, typer.Option("--x", help="Axis to the right.")] = None,
+    y: Annotated[str | None, typer.Option("--y", help="Axis upwards.")] = None,
+    value: Annotated[str | None, typer.Option(help="What to draw; default the first.")] = None,
+    at: Annotated[list[str] | None, typer.Option(help="Fix another axis, AXIS=NUMBER; repeat for more.")] = None,
+    theory: Annotated[list[str] | None, typer.Option(help="Lay over: one_step, spike or stability; repeat for more.")] = None,
+    out: Annotated[Path | None, typer.Option(help="FILE.png, .pdf or .svg; default beside you, named as the source.")] = None,
+) -> None:  # fmt: skip
+    """Draw a sweep as a map with level lines, a curve or a bifurcation diagram; or a run.
+
+    What was not reached is hatched. Axes that are not drawn are fixed (--at), averaged (seeds) or taken in the middle.
+    """
     out = out or Path(source.with_suffix(".png").name)
     check_picture("--out", out)
-    figure, said = _picture(source, x, y, value, _fixed(at), tuple(theory))
+    figure, said = _picture(source, x, y, value, _fixed(at or []), tuple(theory or ()))
     console = Console()
     for line in said:
         console.print(line, highlight=False, soft_wrap=True)
@@ -79,8 +87,6 @@ def plot(
 
 
 def _fixed(at: list[str]) -> dict[str, float]:
-    from engram._checks import InputError
-
     found = {}
     for text in at:
         name, sign, number = text.partition("=")
@@ -96,8 +102,6 @@ def _fixed(at: list[str]) -> dict[str, float]:
 def _picture(
     source: Path, x: Any, y: Any, value: Any, at: dict[str, float], theory: tuple[str, ...]
 ) -> tuple[Any, list[str]]:
-    from engram._checks import InputError
-
     if source.suffix == ".nc":
         if x or y or value or at or theory:
             raise InputError(
@@ -143,8 +147,6 @@ def _picture_of_file(source: Path) -> tuple[Any, list[str]]:
 
 def _drawn(source: Path, draw: Callable[[], Any]) -> Any:
     """A picture of a file whose content may be anything."""
-    from engram._checks import InputError
-
     try:
         return draw()
     except (InputError, MemoryError):

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from engram._checks import InputError
+from engram._errors import InputError
 from engram._files import check_folder, written_whole
 
 _PICTURES = (".png", ".pdf", ".svg")

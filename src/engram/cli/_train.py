@@ -1,39 +1,49 @@
 """`engram train`: the transformer, into a folder that can be gone on with."""
 
-import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
-from engram.cli._run import typed
+from engram._errors import InputError
+from engram.cli._options import merged, with_options
+from engram.cli._run import end_interrupted, typed
 from engram.cli._targets import check_out, check_picture, write_picture
 
 
+@with_options("transformer", "dynamics")
 def train(
-    spec: Path | None,
-    given: dict[str, dict[str, Any]],
-    out: Path,
-    *,
-    start: Path | None,
-    data: Path | None,
-    devices: int | None,
-    cluster: dict[str, Any] | None,
-    checkpoint_seconds: float,
-    plot: Path | None,
-) -> None:
-    from engram._progress import progress_bar, was_interrupted
-    from engram.specs import read_toml, read_training
+    tables: dict[str, dict[str, Any]],
+    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml]", help="Tables transformer and dynamics; options override it.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder to write to; resumed if it already holds this training.")] = Path("out/train"),
+    start: Annotated[Path | None, typer.Option(help="Begin from weights (and sequences) in FILE.npz.", rich_help_panel="Transformer")] = None,
+    data: Annotated[Path | None, typer.Option(help="Sequences from FILE.npz.", rich_help_panel="Transformer")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.", rich_help_panel="Machine")] = 30.0,
+    devices: Annotated[int | None, typer.Option(min=1, help="CPU devices to work on; default one per core.", rich_help_panel="Machine")] = None,
+    distributed: Annotated[bool, typer.Option("--distributed", help="One of many processes; their number is taken from Slurm's environment.", rich_help_panel="Machine")] = False,
+    coordinator: Annotated[str | None, typer.Option(help="HOST:PORT of process 0, without Slurm.", rich_help_panel="Machine")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="How many processes there are.", rich_help_panel="Machine")] = None,
+    process: Annotated[int | None, typer.Option(min=0, help="Which one this is, from 0.", rich_help_panel="Machine")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw losses and margins, FILE.png, .pdf or .svg.", rich_help_panel="Output")] = None,
+) -> None:  # fmt: skip
+    """Train the simplified transformer on the bigram task: induction heads as associative memories.
+
+    Descent at learning rate 10 for 100 steps by default; several --learning-rate with commas run side by
+    side. Writes config.toml, log.zarr (loss, accuracy, gradient norms and margins of W_O^2, W_K^2 and W_K^1 at each
+    step), start.npz and checkpoints to a folder. Run it again to resume, also with more --steps.
+    """
+    from engram._progress import progress_bar
+    from engram.specs import read_training
     from engram.transformer import train as run
     from engram.transformer import use_devices
 
     check_picture("--plot", plot)
-    tables = {} if spec is None else read_toml(spec)
-    for name, values in given.items():
-        table = tables.setdefault(name, {})
-        if isinstance(table, dict):
-            table |= values
-    config, runs, begun_from = read_training(tables, "the options" if spec is None else str(spec))
+    if corpus := tables.get("transformer", {}).get("corpus"):  # wherever it is resumed from
+        tables["transformer"]["corpus"] = str(Path(corpus).resolve())
+    cluster = _cluster(distributed, coordinator, processes, process)
+    tables, source = merged(spec, tables, {"dynamics": {"learning_rate": 10.0, "steps": 100}})
+    config, runs, begun_from = read_training(tables, source)
     _check_sizes(tables.get("transformer", {}), config, start, data)
     is_first = use_devices(devices, cluster)
     check_out(out)
@@ -47,10 +57,7 @@ def train(
                 patience=checkpoint_seconds,
             )  # fmt: skip
     except KeyboardInterrupt:
-        was_interrupted()  # heard, and told here
-        if is_first:
-            print(f"interrupted; what was done is kept. To go on: {again}", file=sys.stderr)
-        sys.exit(130)
+        end_interrupted(f"what was done is kept. To resume: {again}" if is_first else "")
     for line in _summary(made.log):
         console.print(line, highlight=False, soft_wrap=True)
     if start is None and data is None and made.log.attrs["status"] == "completed":
@@ -62,7 +69,6 @@ def train(
 
 def _check_sizes(asked: dict[str, Any], config: Any, start: Any, data: Any) -> None:
     """Sizes come from the files, if there are any; what was asked for otherwise is told."""
-    from engram._checks import InputError
     from engram.transformer import prepare, sized
 
     names = [name for name in ("dim", "sequences", "length", "num_triggers") if name in asked]
@@ -84,7 +90,6 @@ def _check_sizes(asked: dict[str, Any], config: Any, start: Any, data: Any) -> N
 
 def _check_start(config: Any, start: Any, data: Any, out: Path, begun_from: str | None) -> None:
     """A config.toml that names its start must get that very start."""
-    from engram._checks import InputError
     from engram.transformer import fingerprint, prepare
 
     if begun_from is None or (out / "config.toml").exists():
@@ -132,7 +137,6 @@ def _summary(log: Any) -> list[str]:
 def _held_out(config: Any, made: Any) -> str:
     import dataclasses
 
-    from engram._checks import InputError
     from engram.transformer import bigram_task, evaluate
 
     try:
@@ -152,12 +156,10 @@ def _draw(log: Any, path: Path) -> None:
     write_picture(draw_training(log), path)
 
 
-def cluster_of(
+def _cluster(
     distributed: bool, coordinator: str | None, processes: int | None, process: int | None
 ) -> dict[str, Any] | None:
     """What `jax.distributed.initialize` gets, or None for one process alone."""
-    from engram._checks import InputError
-
     named = (coordinator, processes, process)
     if all(part is None for part in named):
         return {} if distributed else None

@@ -17,11 +17,13 @@ from engram.registry._plugins import load_origins as load_origins
 from engram.registry._plugins import load_plugin as load_plugin
 from engram.registry._plugins import origins as origins
 from engram.registry._tables import CHOOSERS as CHOOSERS
+from engram.registry._tables import all_fields as all_fields
 from engram.registry._tables import complete as complete
 from engram.registry._tables import entry_of as entry_of
 from engram.registry._tables import fields_of as fields_of
 from engram.registry._tables import make as make
 from engram.registry._tables import names_of as names_of
+from engram.registry._tables import option_of as option_of
 from engram.registry._tables import read_off as read_off
 from engram.registry._tables import table as table
 from engram.registry._tables import used_by as used_by

@@ -1,5 +1,6 @@
 """From a table to the object that it describes, and back."""
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,7 @@ CHOOSERS = {
     "sampling": "sampling",
     "schedule": "schedule",
 }
+_OPTIONS = {"family": "tokens", "path": "problem_file", "events": "event"}  # unlike their fields
 _WRITTEN_OUT = 4096  # numbers of an array; a longer one is named by its fingerprint
 
 
@@ -78,6 +80,25 @@ def _fields(entry: Entry, table: Mapping[str, Any]) -> dict[str, Field]:
     for part in parts_of(entry, table).values():
         found |= part.fields
     return found
+
+
+def all_fields(kind: str) -> dict[str, Field]:
+    """What tables of this kind may have, whatever they choose; a default only where all agree on it."""
+    kinds = (kind, "practical", "optimizer", "sampling") if kind == "dynamics" else (kind,)
+    found: dict[str, Field] = {}
+    for name, field in [
+        item for each in kinds for entry in entries(each).values() for item in entry.fields.items()
+    ]:
+        first = found.setdefault(name, dataclasses.replace(field, type=field.type | None))
+        if field.is_required or field.default != first.default:
+            found[name] = dataclasses.replace(first, default=None)
+    return found
+
+
+def option_of(kind: str, field: str) -> str:
+    """The option of the command line that fills a field of a table."""
+    name = kind if field == "kind" else _OPTIONS.get(field, field)
+    return "--" + name.replace("_", "-")
 
 
 def make(kind: str, table: Mapping[str, Any] | str, **supplied: Any) -> Any:

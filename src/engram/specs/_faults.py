@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from engram._checks import InputError
+from engram.registry import option_of
 
-_OPTIONS = {"family": "tokens", "path": "problem-file", "kind": "dynamics"}
 _WORDS = {
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
@@ -56,10 +56,7 @@ class Faults:
         """Note a fault of a place: a table, or a field of one."""
         table, _, field = place.partition(".")
         if self.is_typed and field:
-            option = (
-                _OPTIONS.get(field, field) if table != "system" else field.replace("kind", "system")
-            )
-            place = f"--{option.partition('.')[0].replace('_', '-')} ({place})"
+            place = f"{option_of(table, field.partition('.')[0])} ({place})"
         self._told.append(f"{place}: {words}")
 
     def unknown(

@@ -1,6 +1,5 @@
 """One table of a spec, checked by pydantic against the fields that the registry has for it."""
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -8,7 +7,17 @@ from typing import Annotated, Any
 import pydantic
 from pydantic import ConfigDict, create_model
 
-from engram.registry import CHOOSERS, Entry, Field, entries, entry_of, fields_of, find, names_of
+from engram.registry import (
+    CHOOSERS,
+    Entry,
+    Field,
+    all_fields,
+    entries,
+    entry_of,
+    fields_of,
+    find,
+    names_of,
+)
 from engram.specs._faults import Faults
 
 _USUAL = {"problem": "two", "dynamics": "gd", "system": "memory"}
@@ -78,17 +87,6 @@ def _is_among(names: list[str], name: Any, place: str, faults: Faults) -> bool:
 
 def _fields(kind: str, entry: Entry, chosen: Mapping[str, Any]) -> dict[str, Field]:
     return dict(entry.fields) if not chosen else fields_of(kind, chosen)
-
-
-def all_fields(kind: str) -> dict[str, Field]:
-    """What tables of this kind may have, whatever they choose; none of it is required."""
-    kinds = (kind, "practical", "optimizer", "sampling") if kind == "dynamics" else (kind,)
-    found = [entry.fields for each in kinds for entry in entries(each).values()]
-    return {
-        name: dataclasses.replace(field, default=None, type=field.type | None)
-        for fields in found
-        for name, field in fields.items()
-    }
 
 
 def _validated(
