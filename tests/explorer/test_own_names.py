@@ -14,9 +14,9 @@ import engram
 from engram._checks import InputError
 from engram.dynamics import AbstractSampling
 from engram.explorer import Explorer, payloads
-from engram.explorer._catalogue import catalogue
-from engram.explorer._lines import python_lines
-from engram.explorer._state import read_request
+from engram.explorer._controls import catalogue
+from engram.explorer._requests import read_request
+from engram.explorer._simulations import python_lines
 from engram.registry import make, register, unregister
 
 pytestmark = pytest.mark.usefixtures("own_names")
@@ -127,9 +127,7 @@ def test_errors_in_a_users_code_are_told_to_the_user(caplog):
     def broken(moment):
         raise RuntimeError("no such thing\nand more")
 
-    said = (
-        r"'broken', .* cannot be computed \(RuntimeError: no such thing\). Call `engram.simulate`"
-    )
+    said = r"'broken'.* cannot be computed \(RuntimeError: no such thing\). Call `engram.simulate`"
     try:
         with caplog.at_level(logging.CRITICAL), pytest.raises(InputError, match=said):
             ask(record=["broken"])

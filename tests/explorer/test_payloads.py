@@ -12,10 +12,10 @@ import engram
 from engram import capacity, planes
 from engram._checks import InputError
 from engram.explorer import payloads
-from engram.explorer._lines import python_lines
 from engram.explorer._plane import round_levels
 from engram.explorer._presets import PRESETS
-from engram.explorer._state import State, read_request
+from engram.explorer._requests import State, read_request
+from engram.explorer._simulations import python_lines
 from engram.figures import case_of, reference
 
 TWO = {"kind": "two", "correlation": 0.95, "p1": 0.75}
@@ -224,17 +224,17 @@ def test_thresholds_are_those_of_the_steps_made():
 
 
 def test_programs_are_forgotten_when_they_are_many(monkeypatch):
-    from engram.explorer import _programs
+    from engram.explorer import _compiled
 
-    monkeypatch.setattr(_programs, "_MOST", 2)
-    monkeypatch.setattr(_programs, "_known", set())
+    monkeypatch.setattr(_compiled, "_MOST", 2)
+    monkeypatch.setattr(_compiled, "_compiled", set())
     cleared = []
-    monkeypatch.setattr(_programs.jax, "clear_caches", lambda: cleared.append(1))
-    monkeypatch.setattr(_programs.eqx, "clear_caches", lambda: None)
+    monkeypatch.setattr(_compiled.jax, "clear_caches", lambda: cleared.append(1))
+    monkeypatch.setattr(_compiled.eqx, "clear_caches", lambda: None)
     for program in "aabac":
-        _programs.note(program)
+        _compiled.note_compiled(program)
     assert len(cleared) == 1
-    assert _programs._known == {"c"}
+    assert _compiled._compiled == {"c"}
 
 
 def test_a_stiff_flow_is_told_in_words_of_the_page():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engram._checks import InputError
-from engram.explorer._state import MOST_STEPS, State, read_request
+from engram.explorer._requests import MOST_STEPS, State, read_request
 from engram.explorer.payloads import compute
 
 TWO = {"kind": "two", "correlation": 0.95, "p1": 0.75}
@@ -131,7 +131,7 @@ LATE = [
 
 @pytest.mark.parametrize(("change", "said"), LATE)
 def test_what_only_the_library_can_refuse_is_refused_in_words(change, said):
-    from engram.explorer._state import Request
+    from engram.explorer._requests import Request
 
     request = Request(client="test", parts=["runs"], state=read(**change))
     if said is None:
@@ -142,7 +142,7 @@ def test_what_only_the_library_can_refuse_is_refused_in_words(change, said):
 
 
 def test_whatever_the_catalogue_offers_can_be_asked_for():
-    from engram.explorer._catalogue import catalogue
+    from engram.explorer._controls import catalogue
 
     told = catalogue()
     for name, entry in told["dynamics"].items():

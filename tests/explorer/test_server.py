@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import engram
 from engram._checks import InputError
-from engram.explorer import Explorer, _prompt, payloads
+from engram.explorer import Explorer, _http, payloads
 from engram.explorer import server as module
 
 STATE = {
@@ -70,12 +71,13 @@ def test_the_page_asks_for_nothing_from_elsewhere(web):
     assert names
     for name in names:
         assert name.startswith(("/static/", "#")), name
-    for name in module._static_names():
+    files = {file.name for file in Path(module.__file__).with_name("static").iterdir()}
+    for name in files:
         text = web.get(f"/static/{name}").text
         outside = set(re.findall(r"https?://[^\s\"'`)]+", text)) - {"http://www.w3.org/2000/svg"}
         assert not outside, name
         for used in re.findall(r"from '\./([^']+)'", text):
-            assert used in module._static_names()
+            assert used in files
 
 
 def test_compute_answers_with_the_librarys_numbers(web):
@@ -87,7 +89,7 @@ def test_compute_answers_with_the_librarys_numbers(web):
     assert np.array_equal(arrays["runs.0.loss"], run.loss.values)
     assert header["runs"][0]["num_spikes"] == int(run.num_spikes)
     lines = web.post("/api/python", json=ASKED).text
-    assert '{"kind": \'gd\', "learning_rate": 10.0, "steps": 34}' in lines
+    assert "{'kind': 'gd', 'learning_rate': 10.0, 'steps': 34}" in lines
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_a_body_that_never_comes_is_given_up(explorer, monkeypatch):
 
 
 def test_connections_that_say_nothing_are_closed(explorer, monkeypatch):
-    monkeypatch.setattr(_prompt, "SECONDS", 0.3)
+    monkeypatch.setattr(_http, "HEADER_SECONDS", 0.3)
     port = explorer.port
     silent = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(140)]
     try:
@@ -197,9 +199,9 @@ def test_a_question_whose_asker_leaves_is_ended(explorer):
     )
     with socket.create_connection(("127.0.0.1", explorer.port), timeout=10) as raw:
         raw.sendall(head.encode() + body)
-        until(lambda: "leaver" in explorer.desk._at_work)
-        ticket = explorer.desk._at_work["leaver"]
-    until(lambda: not explorer.desk._at_work)
+        until(lambda: "leaver" in explorer.jobs._at_work)
+        ticket = explorer.jobs._at_work["leaver"]
+    until(lambda: not explorer.jobs._at_work)
     assert ticket.is_stale
 
 
@@ -275,7 +277,7 @@ def test_extreme_states_are_answered(web):
 
 
 def test_a_slider_that_outruns_the_server_is_answered_once(explorer, monkeypatch):
-    arrived, answer, all_are_here = [], explorer.desk.answer, threading.Event()
+    arrived, answer, all_are_here = [], explorer.jobs.answer, threading.Event()
 
     def counted(client, work, **options):
         arrived.append(client)
@@ -286,7 +288,7 @@ def test_a_slider_that_outruns_the_server_is_answered_once(explorer, monkeypatch
 
         return answer(client, slow, **options)
 
-    monkeypatch.setattr(explorer.desk, "answer", counted)
+    monkeypatch.setattr(explorer.jobs, "answer", counted)
     slow = STATE | {"steps": 20_000, "problem": {"kind": "paper", "name": "fig6-10"}}
     answers = {}
 
@@ -306,7 +308,7 @@ def test_a_slider_that_outruns_the_server_is_answered_once(explorer, monkeypatch
         thread.join()
     codes = [answers[number].status_code for number in range(8)]
     assert codes == [204] * 7 + [200]  # dropped, without a body, but for the last
-    assert not explorer.desk._at_work
+    assert not explorer.jobs._at_work
 
 
 def test_errors_of_its_own_are_said_and_survived(explorer, web, monkeypatch):
@@ -356,10 +358,10 @@ def test_it_starts_again_where_it_was():
 
 
 def test_warming_tells_how_far_it_is(monkeypatch):
-    from engram.explorer import _warm
+    from engram.explorer import _presets
 
     broken = ("broken", {"problem": {"kind": "none"}})
-    monkeypatch.setattr(_warm, "STATES", [broken, *_warm.STATES[:1]])
+    monkeypatch.setattr(_presets, "COMMON_STATES", [broken, *_presets.COMMON_STATES[:1]])
     made = Explorer().start()
     try:
         for _ in range(600):

@@ -11,69 +11,78 @@ _NAMED = 3  # tokens named as the cause of a spike, at most
 _LISTED = 8  # spikes, or numbers of an array, at most; the page says how many there are
 
 Values = Mapping[str, np.ndarray]
-Step = Callable[[Any], float | None]
-
-
-def losses_at_spikes(
-    found: Values, clock: np.ndarray, again: Callable[[np.ndarray], Values]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted token losses with their steps, among them those before and at the top of each spike.
-
-    A long run is not recorded at every step: then it is run again, to be recorded there too.
-    """
-    if "token_losses" not in found:
-        return clock, np.zeros((len(clock), 0))
-    if "step" in found:
-        listed = slice(_LISTED)
-        needed = np.concatenate([found["spike_start"][listed] - 1, found["spike_step"][listed]])
-        if not np.isin(needed, found["step"]).all():
-            found = again(needed.astype(int))
-            clock = found["step"].astype(float)
-    return clock, found["probs"] * found["token_losses"]
+Step = Callable[[Any], float | None]  # of a value that is a step or a time; None if it never came
+Event = dict[str, Any]
 
 
 def events_of(
-    found: Values,
+    values: Values,
     clock: np.ndarray,
     step: Step,
     losses: tuple[np.ndarray, np.ndarray],
     names: Sequence[str],
-) -> list[dict[str, Any]]:
-    """Spikes, tokens forgotten and re-learnt, and perfect accuracy, in the order of their steps."""
-    events = [*_spikes(found, step, losses, names), *_forgotten(found, step, names)]
-    first, stays = step(found["first_perfect"]), step(found["perfect_from"])
+) -> list[Event]:
+    """Spikes, tokens forgotten and re-learnt, and perfect accuracy, in the order of their steps.
+
+    Args:
+        values: All that was recorded and found.
+        clock: The step of each record.
+        step: The step that an entry stands for.
+        losses: What `losses_at_spikes` returned.
+        names: Of the tokens.
+    """
+    events = [*_spikes(values, step, losses, names), *_forgotten(values, step, names)]
+    first, stays = step(values["first_perfect"]), step(values["perfect_from"])
     for when in dict.fromkeys((first, stays)):
         if when is None:
             continue
         later = (
             "" if first == stays else ", from here on" if when == stays else ", not yet for good"
         )
-        text = f"all tokens recalled{later}{_tie(found, clock, when)}"
+        text = f"all tokens recalled{later}{_tie(values, clock, when)}"
         events.append({"kind": "perfect", "step": when, "tokens": [], "text": text})
     return sorted(events, key=lambda event: event["step"])
 
 
-def _tie(found: Values, clock: np.ndarray, when: float) -> str:
+def _tie(values: Values, clock: np.ndarray, when: float) -> str:
     """A tie goes to the lowest class, and so counts as recalled for tokens of that class."""
-    at = int(np.searchsorted(clock, when))
-    if at == len(clock) or clock[at] != when:
+    if when not in clock or "margins" not in values:
         return ""
-    if "margins" not in found:
-        return ""
-    margins = found["margins"][at][found["probs"] > 0]
+    margins = values["margins"][np.searchsorted(clock, when)][values["probs"] > 0]
     return " (some by a tie)" if (margins <= 0).any() else ""
 
 
+# --- spikes ---------------------------------------------------------------------------------------------
+
+
+def losses_at_spikes(
+    values: Values, clock: np.ndarray, recorded_at: Callable[[np.ndarray], Values]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted token losses with their steps, among them those before and at the top of each spike.
+
+    A long run is not recorded at every step: then it is run again, to be recorded there too.
+    """
+    if "token_losses" not in values:
+        return clock, np.zeros((len(clock), 0))
+    if "step" in values:
+        starts, tops = (values[name][:_LISTED] for name in ("spike_start", "spike_step"))
+        needed = np.concatenate([starts - 1, tops])
+        if not np.isin(needed, values["step"]).all():
+            values = recorded_at(np.union1d(values["step"], needed.astype(int)))
+            clock = values["step"].astype(float)
+    return clock, values["probs"] * values["token_losses"]
+
+
 def _spikes(
-    found: Values, step: Step, losses: tuple[np.ndarray, np.ndarray], names: Sequence[str]
-) -> list[Any]:
+    values: Values, step: Step, losses: tuple[np.ndarray, np.ndarray], names: Sequence[str]
+) -> list[Event]:
     events = []
-    for k in range(min(len(found["spike_step"]), _LISTED)):
-        begin, peak = step(found["spike_start"][k]), step(found["spike_step"][k])
+    columns = (values[name][:_LISTED] for name in ("spike_start", "spike_step", "spike_height"))
+    for start, top, height in zip(*columns, strict=True):
+        begin, peak = step(start), step(top)
         assert begin is not None
         assert peak is not None
         causes = spike_causes(*losses, begin, peak)
-        height = float(found["spike_height"][k])
         text = f"loss spike, {height:.3g} times the lowest loss before it"
         if not np.isfinite(height):
             text = "loss spike, from a loss that had fallen to zero"
@@ -94,8 +103,11 @@ def spike_causes(clock: np.ndarray, losses: np.ndarray, begin: float, peak: floa
     return order[: min(enough, _NAMED)].tolist()
 
 
-def _forgotten(found: Values, step: Step, names: Sequence[str]) -> list[Any]:
-    counts = found.get("num_forgotten", np.zeros(0))
+# --- tokens ---------------------------------------------------------------------------------------------
+
+
+def _forgotten(values: Values, step: Step, names: Sequence[str]) -> list[Event]:
+    counts = values.get("num_forgotten", np.zeros(0))
     grouped: dict[tuple[str, str, float], list[int]] = {}
 
     def put(kind: str, words: str, when: float | None, token: int) -> None:
@@ -103,8 +115,8 @@ def _forgotten(found: Values, step: Step, names: Sequence[str]) -> list[Any]:
             grouped.setdefault((kind, words, when), []).append(token)
 
     for token in map(int, np.flatnonzero(counts)):
-        first, last = step(found["first_forgotten"][token]), step(found["last_forgotten"][token])
-        back = step(found["last_relearnt"][token])
+        first, last = step(values["first_forgotten"][token]), step(values["last_forgotten"][token])
+        back = step(values["last_relearnt"][token])
         times = f" ({counts[token]} times in all)" if counts[token] > 1 else ""
         put("forgotten", f"forgotten{times}", first, token)
         if last != first:
@@ -123,7 +135,10 @@ def _listed(tokens: list[int], names: Sequence[str]) -> str:
     return f"token{'s' if len(tokens) > 1 else ''} {shown}{more}"
 
 
-class _Named(AbstractFold):
+# --- events of one's own --------------------------------------------------------------------------------
+
+
+class Named(AbstractFold):
     """A fold whose variables bear its name, so that none is taken for another's."""
 
     name: str
@@ -136,27 +151,16 @@ class _Named(AbstractFold):
         return self.fold.update(folded, index, moment)
 
     def describe(self, folded: Any, last: int) -> dict[str, Any]:
-        found = self.fold.describe(folded, last)
-        return {f"{self.name}: {name}": value for name, value in found.items()}
+        described = self.fold.describe(folded, last)
+        return {f"{self.name}: {name}": value for name, value in described.items()}
 
 
-def named_events(events: Any, items: Sequence[Mapping[str, Any]]) -> Any:
-    """The events of a run, those of one's own with their names before their variables."""
-    if events is True:
-        return True
-    pairs = zip(items, events[1:], strict=True)
-    return [True, *(_Named(item["kind"], fold) for item, fold in pairs)]
-
-
-def found_by_own(values: Values) -> list[str]:
+def own_findings(values: Values) -> list[str]:
     """What events of one's own have found, in words."""
-    names = [name for name in values if ": " in name]
-    return [f"{name} = {_number(values[name])}" for name in names]
+    return [f"{name} = {_number(values[name])}" for name in values if ": " in name]
 
 
 def _number(value: np.ndarray) -> str:
     numbers = [f"{item:.5g}" for item in np.ravel(np.asarray(value, float))]
-    if value.ndim == 0:
-        return numbers[0]
     more = f", ... ({len(numbers)} in all)" if len(numbers) > _LISTED else ""
     return ", ".join(numbers[:_LISTED]) + more

@@ -7,7 +7,7 @@ from typing import Any
 from engram._checks import InputError, check_count
 from engram.explorer.server import Explorer
 
-_MOST = {"num_tokens": 200, "num_classes": 50, "dim": 64, "output_dim": 64}
+_SIZES = {"num_tokens": 200, "num_classes": 50, "dim": 64, "output_dim": 64}
 _lock = threading.Lock()
 _running: Explorer | None = None  # one server serves all pages of a session
 
@@ -48,6 +48,7 @@ def explore(problem: Any = None, *, height: int = 900) -> Page:
     Returns:
         The page, with its address in `url`.
     """
+    from engram.explorer._simulations import check_problem
     from engram.problem import Problem
 
     global _running
@@ -58,13 +59,7 @@ def explore(problem: Any = None, *, height: int = 900) -> Page:
                 f"`problem` must be an engram.Problem, got {type(problem).__name__}. Try "
                 "engram.two_tokens(0.5, 0.75)."
             )
-        if problem.is_noisy:
-            raise InputError("`problem` must have certain targets to be explored.")
-        for name, most in _MOST.items():
-            if (met := getattr(problem, name)) > most:
-                raise InputError(
-                    f"`problem` must have {name} of at most {most} to be drawn live, got {met}."
-                )
+        check_problem("`problem`", problem, _SIZES)
     with _lock:
         if _running is None:
             _running = Explorer(framed=True).start()

@@ -6,8 +6,8 @@ import contourpy
 import numpy as np
 
 from engram.capacity import calibration
-from engram.explorer._objects import has_plane
-from engram.explorer._state import State
+from engram.explorer._requests import State
+from engram.explorer._simulations import has_plane
 from engram.planes import (
     Plane,
     error_regions,
@@ -29,7 +29,7 @@ def plane_part(state: State, problem: Problem) -> tuple[dict[str, Any], dict[str
     about: dict[str, Any] = {
         "sizes": [problem.num_tokens, problem.num_classes, problem.dim],
         "output_dim": problem.output_dim,
-        "has_plane": state.is_plain and has_plane(problem),
+        "has_plane": has_plane(state, problem),
         "names": problem.shown_names(),
     }
     arrays: dict[str, Any] = {

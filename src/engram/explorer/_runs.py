@@ -1,5 +1,6 @@
 """What the page draws of the runs: series, paths in the plane, thresholds."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,29 +8,22 @@ import numpy as np
 from engram._checks import InputError
 from engram._precision import in_double
 from engram.dynamics import AbstractStepwise
-from engram.explorer._desk import Ticket
-from engram.explorer._events import (
-    Values,
-    events_of,
-    found_by_own,
-    losses_at_spikes,
-    named_events,
-)
-from engram.explorer._known import can_tell, known_of
-from engram.explorer._objects import (
+from engram.explorer._compiled import is_compiled, note_compiled, program_of
+from engram.explorer._events import Named, Values, events_of, losses_at_spikes, own_findings
+from engram.explorer._jobs import Job
+from engram.explorer._requests import DENSE_STEPS, FEW_STEPS, Run, State
+from engram.explorer._simulations import (
     has_plane,
     make_dynamics,
-    make_events,
     make_start,
     make_system,
-    make_when,
+    options_of,
+    recordable,
 )
-from engram.explorer._programs import is_known, note, programs_of
-from engram.explorer._state import Run, State
 from engram.planes import memory_plane, sharpness_along, span_size
 from engram.problem import Problem
-from engram.registry import find
-from engram.simulation import simulate_arrays
+from engram.registry import find, make
+from engram.simulation import segment_size, simulate_arrays
 
 _CURVATURE_WORK = 3e7  # cubes of the Hessian's size, in all, that are worth a request's time
 _FEW = 33  # records of the sharpness where it takes Lanczos, and of thresholds that change all the time
@@ -37,83 +31,76 @@ _WORDS = {  # where the page has other ways out than the library
     "step limit": "the flow is too stiff for the explicit solver; choose a smaller rate or fewer steps"
 }
 
+Parts = tuple[dict[str, Any], dict[str, Any]]  # words and small numbers, and arrays
 
-def runs_part(
-    state: State, problem: Problem, ticket: Ticket
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+
+def runs_part(state: State, problem: Problem, job: Job) -> tuple[list[Any], dict[str, Any]]:
     """Each run of a state: words and small numbers, and arrays whose names begin with its number."""
     about, arrays = [], {}
-    what = make_system(state, problem)
-    start = make_start(state, problem, what).value
-    for number, (run, program) in enumerate(zip(state.runs, programs_of(state), strict=True)):
-        ticket.check()
-        is_cold = not is_known([program])
-        words, series = run_series(state, problem, what, start, run, ticket, is_cold)
-        note(program)
+    start, _ = make_start(state, problem)
+    for number, run in enumerate(state.runs):
+        job.check()
+        words, series = run_part(state, problem, start, run, job)
         about.append(words)
         arrays |= {f"{number}.{name}": values for name, values in series.items()}
     return about, arrays
 
 
-def run_series(
-    state: State,
-    problem: Problem,
-    what: Any,
-    start: Any,
-    run: Run,
-    ticket: Ticket,
-    is_cold: bool,
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def run_part(state: State, problem: Problem, start: Any, run: Run, job: Job) -> Parts:
     """One run, as `engram.simulate` computes it. What it takes to compile is not counted."""
-    dynamics = make_dynamics(run, state.steps).value
+    dynamics = make_dynamics(run, state.steps)
     _check_steps(dynamics, state.steps)
-    known = known_of(state, what, dynamics, start)
+    record, unknown = recordable(state, problem, dynamics, start)
+    options = options_of(state, run, dynamics, record) | {"start": start}
+    if state.events:
+        own = [Named(item["kind"], make("event", item)) for item in state.events]
+        options["events"] = [True, *own]
+    count = state.steps + 1 if state.steps <= DENSE_STEPS else FEW_STEPS
+    what = problem if state.is_plain else make_system(state, problem)
+    own_parts = record, options.get("events")
+    program = program_of(what, dynamics, start, own_parts, segment_size(1, count))
+    is_new = not is_compiled(program)
+    if is_new:
+        job.will_compile()
 
-    def tell(done: int, total: int) -> None:
-        nonlocal is_cold
-        if is_cold:
-            ticket.begin()
-        is_cold = False
-        ticket.check()
+    def progress(done: int, total: int) -> None:
+        nonlocal is_new
+        if is_new:
+            job.begin()
+        is_new = False
+        job.check()
 
-    def compute(record: Any, **more: Any) -> Any:
-        key = run.seed if dynamics.needs_key else None
-        return simulate_arrays(
-            what, dynamics, start=start, record=record, key=key, progress=tell, **more
-        )
+    def compute(**changes: Any) -> Any:
+        return simulate_arrays(problem, dynamics, progress=progress, **options | changes)
 
-    events = named_events(make_events(state).value, state.events)
-    found = compute(known.record, events=events, **make_when(run, state.steps).value)
-    if is_cold:  # a flow, which tells nothing on its way
-        ticket.begin()
-    values = found.arrays() | {"probs": np.asarray(problem.probs)}
-
-    def again(steps: np.ndarray) -> Values:
-        """The same run, recorded at other steps as well."""
-        at = np.union1d(values["step"], steps)
-        return compute(known.record, at=at).arrays() | {"probs": values["probs"]}
-
+    result = compute()
+    if is_new:  # a flow, which reports no progress
+        job.begin()
+    note_compiled(program)
+    probs = {"probs": np.asarray(problem.probs)}
+    values = result.arrays() | probs
+    # The same run, recorded at other steps: `points` is another way of saying so.
+    again = lambda at, **changes: compute(at=at, points=None, **changes).arrays() | probs
     rate = 1.0 if "step" in values else run.rate or 1.0  # a flow counts in time
     clock = _clock(values, rate)
-    names = [name for name in ("time", "loss", "error", "margins") if name in values]
-    extra = [item["kind"] for item in state.record if item["kind"] not in known.unknown]
-    series = {"step": clock} | {name: values[name] for name in names}
+    extra = [item["kind"] for item in state.record if item["kind"] not in unknown]
+    series = {"step": clock}
+    series |= {
+        name: values[name] for name in ("time", "loss", "error", "margins") if name in values
+    }
     series |= {f"record.{name}": values[name] for name in extra}
-    if state.is_plain and has_plane(problem):
+    if has_plane(state, problem):
         series["path"] = memory_plane(problem).coordinates(problem, values["weights"])[0]
-    ticket.check()
-    unknown = dict(known.unknown)
+    job.check()
     if state.is_plain:
         series |= _sharpness(problem, values["weights"], clock)
-    elif can_tell("sharpness", what, dynamics, start):
-        series |= _few_sharpnesses(compute, values, rate)
-    else:
-        unknown["sharpness"] = "`sharpness` is not known."
+    elif "sharpness" not in unknown:
+        series |= _few_sharpnesses(again, values, rate)
     step = lambda value: float(value) / rate if np.isfinite(value) else None
-    losses = losses_at_spikes(values, clock, again)
+    losses = losses_at_spikes(values, clock, lambda at: again(at, events=True))
     words = {
-        "status": found.attrs["status"],
-        "status_text": _WORDS.get(found.attrs["status"], found.attrs["status_text"]),
+        "status": result.attrs["status"],
+        "status_text": _WORDS.get(result.attrs["status"], result.attrs["status_text"]),
         "ended_at": float(clock[-1]) if len(clock) else None,
         "needs_key": bool(dynamics.needs_key),
         "unknown": unknown,
@@ -121,7 +108,7 @@ def run_series(
         **{name: step(values[name]) for name in ("first_perfect", "perfect_from", "last_rise")},
         "thresholds": _thresholds(run, dynamics, state.steps),
         "events": events_of(values, clock, step, losses, problem.shown_names()),
-        "found": found_by_own(values),
+        "found": own_findings(values),
         "symbols": {name: find("observable", name).about.get("symbol", "") for name in extra},
     }
     return words, series
@@ -146,17 +133,12 @@ def _check_steps(dynamics: Any, steps: int) -> None:
 
 
 def _sharpness(problem: Problem, weights: np.ndarray, clock: np.ndarray) -> dict[str, Any]:
-    """The sharpness along a path of weights, by dense algebra, which compiles nothing."""
-    at = _where_curved(span_size(problem), len(clock))
-    finite = at[np.isfinite(weights[at]).all((1, 2))]
-    values = sharpness_along(problem, weights[finite]) if len(finite) else np.zeros(0)
-    return {"sharpness_step": clock[finite], "sharpness": values}
-
-
-def _where_curved(size: int, count: int) -> np.ndarray:
-    """The records at which the sharpness is computed: all of them where the Hessian is small."""
-    most = max(8, int(_CURVATURE_WORK / max(size, 1) ** 3))
-    return _evenly(count, most)
+    """The sharpness along a path of weights, by dense algebra: at all records if the Hessian is small."""
+    most = max(8, int(_CURVATURE_WORK / max(span_size(problem), 1) ** 3))
+    at = _evenly(len(clock), most)
+    at = at[np.isfinite(weights[at]).all((1, 2))]
+    values = sharpness_along(problem, weights[at]) if len(at) else np.zeros(0)
+    return {"sharpness_step": clock[at], "sharpness": values}
 
 
 def _evenly(count: int, most: int) -> np.ndarray:
@@ -164,13 +146,11 @@ def _evenly(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def _few_sharpnesses(compute: Any, values: Values, rate: float) -> dict[str, Any]:
+def _few_sharpnesses(again: Callable[..., Values], values: Values, rate: float) -> dict[str, Any]:
     """The observable at a few steps of the same run, for any system."""
-    at = {}
-    if "step" in values:
-        at = {"at": values["step"][_evenly(len(values["step"]), _FEW)]}
-    found = compute(("sharpness",), events=False, **at).arrays()
-    return {"sharpness_step": _clock(found, rate), "sharpness": found["sharpness"]}
+    at = values["step"][_evenly(len(values["step"]), _FEW)] if "step" in values else None
+    few = again(at, record=("sharpness",), events=False)
+    return {"sharpness_step": _clock(few, rate), "sharpness": few["sharpness"]}
 
 
 @in_double
@@ -184,5 +164,5 @@ def _thresholds(run: Run, dynamics: Any, steps: int) -> list[list[float]]:
     changes = [0, *(change.step for change in run.changes if change.step < steps)]
     if isinstance(run.table.get("learning_rate"), list | dict):  # one per step, or a schedule
         changes = _evenly(steps, _FEW)
-    found = [[float(step), float(dynamics.threshold(np.asarray(step)))] for step in changes]
-    return [pair for pair in found if np.isfinite(pair[1])]
+    pairs = [[float(step), float(dynamics.threshold(np.asarray(step)))] for step in changes]
+    return [pair for pair in pairs if np.isfinite(pair[1])]

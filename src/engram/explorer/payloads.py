@@ -15,62 +15,50 @@ from typing import Any
 import numpy as np
 
 from engram._checks import InputError
-from engram.explorer._desk import Stale, Ticket, TooLong
-from engram.explorer._objects import make_problem
+from engram.explorer._jobs import Job, MustCompile, Stale, TooLong
 from engram.explorer._plane import plane_part
-from engram.explorer._programs import is_known, programs_of
+from engram.explorer._requests import Request, State, entries_of
 from engram.explorer._runs import runs_part
-from engram.explorer._state import Request, State, used_in
+from engram.explorer._simulations import make_problem
 from engram.problem import Problem
 
 VERSION = 1
 
 
-def compute(request: Request, own: Mapping[str, Problem], ticket: Ticket | None = None) -> bytes:
-    """The parts that a request wants; the ticket ends the work when nobody waits for it any more."""
-    with blaming_plugins(request.state):
-        return _compute(request, own, Ticket(math.inf) if ticket is None else ticket)
-
-
-def _compute(request: Request, own: Mapping[str, Problem], ticket: Ticket) -> bytes:
+def compute(request: Request, own: Mapping[str, Problem], job: Job | None = None) -> bytes:
+    """The parts that a request wants; the job ends the work when nobody waits for it any more."""
+    job = Job(math.inf, may_compile=True) if job is None else job
     header: dict[str, Any] = {"version": VERSION}
     arrays: dict[str, Any] = {}
-    problem = make_problem(request.state.problem, own).value
-    if "plane" in request.parts:
-        about, found = plane_part(request.state, problem)
-        header["plane"] = about
-        arrays |= {f"plane.{name}": values for name, values in found.items()}
-    if "runs" in request.parts:
-        about, found = runs_part(request.state, problem, ticket)
-        header["runs"] = about
-        arrays |= {f"runs.{name}": values for name, values in found.items()}
+    with _blaming_plugins(request.state):
+        problem = make_problem(request.state.problem, own)
+        if "runs" in request.parts:
+            header["runs"], series = runs_part(request.state, problem, job)
+            arrays |= {f"runs.{name}": values for name, values in series.items()}
+        if "plane" in request.parts:
+            header["plane"], drawn = plane_part(request.state, problem)
+            arrays |= {f"plane.{name}": values for name, values in drawn.items()}
     return pack(header, arrays)
 
 
 @contextlib.contextmanager
-def blaming_plugins(state: State) -> Iterator[None]:
-    """An error where names of the user's own are at work is told to them: it is most likely theirs."""
+def _blaming_plugins(state: State) -> Iterator[None]:
+    """An error where names of the user's own are at work is reported to them: it is most likely theirs."""
     try:
         yield
-    except (InputError, Stale, TooLong):
+    except (InputError, Stale, TooLong, MustCompile):
         raise
     except Exception as error:
-        own = dict.fromkeys(f"{each.kind} {each.name!r}" for each in used_in(state) if each.origin)
-        if not own:
+        used = [entry for entry in entries_of(state) if entry.origin]
+        names = ", ".join(dict.fromkeys(f"{entry.kind} {entry.name!r}" for entry in used))
+        if not names:
             raise
-        logging.getLogger("engram.explorer").exception("%s cannot be computed", ", ".join(own))
-        said = " ".join(str(error).split("\n")[0][:300].split())
+        logging.getLogger("engram.explorer").exception("%s cannot be computed", names)
+        words = " ".join(str(error).split("\n")[0][:300].split())
         raise InputError(
-            f"{', '.join(own)} cannot be computed ({type(error).__name__}: {said}). Call "
+            f"{names} cannot be computed ({type(error).__name__}: {words}). Call "
             "`engram.simulate` with it to see where it fails."
         ) from error
-
-
-def must_compile(request: Request) -> bool:
-    """Whether a request needs programs that are not there yet."""
-    if "runs" not in request.parts:
-        return False
-    return not is_known(programs_of(request.state))
 
 
 def pack(header: dict[str, Any], arrays: Mapping[str, Any]) -> bytes:

@@ -19,23 +19,18 @@ from starlette.routing import Route
 
 import engram
 from engram._checks import InputError
-from engram.explorer._desk import Busy, Desk, Stale, TooLong
-from engram.explorer._guard import Guard
-from engram.explorer._prompt import Prompt
+from engram.explorer._http import Guard, Protocol
+from engram.explorer._jobs import Busy, Jobs, Stale, TooLong
 
 MOST_BYTES = 32_768  # of a request
 _BODY_SECONDS = 5.0
-_OWN_FAULT = "The server met an error of its own; change something and try again."
+_OWN_FAULT = "The server met an error of its own; change something and try again"
 _KINDS = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-
-
-class Unexpected(Exception):
-    """An error of the explorer's own. It is told, written to the log, and survived."""
 
 
 class Explorer:
@@ -51,14 +46,14 @@ class Explorer:
         self.own: dict[str, Any] = {}  # problems that Python sessions have handed over
         self.boot = secrets.token_hex(8)
         self.warming = Warming() if warm else None
-        self.desk = Desk()
+        self.jobs = Jobs()
         self._socket = _listen(port)
         self.port: int = self._socket.getsockname()[1]
         app = Guard(make_app(self), framed)
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, date_header=False,
             limit_concurrency=128, timeout_keep_alive=30, timeout_graceful_shutdown=1,
-            ws="none", lifespan="off", http=Prompt,
+            ws="none", lifespan="off", http=Protocol,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -93,7 +88,7 @@ class Explorer:
         """End the server and what is at work."""
         if self.warming is not None:
             self.warming.stop()
-        self.desk.close()
+        self.jobs.close()
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(5)
@@ -117,9 +112,8 @@ def _listen(port: int) -> socket.socket:
 
 def make_app(explorer: Explorer) -> Starlette:
     """The routes."""
-    files = {
-        name: (resources.files("engram.explorer") / "static" / name) for name in _static_names()
-    }
+    folder = resources.files("engram.explorer") / "static"
+    files = {file.name: file for file in folder.iterdir() if file.name.endswith(tuple(_KINDS))}
 
     async def page(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -129,51 +123,50 @@ def make_app(explorer: Explorer) -> Starlette:
         return Response(files[name].read_bytes(), media_type=_KINDS[suffix])
 
     async def status(request: Request) -> Response:
-        warming = explorer.warming
-        told = {"done": 0, "total": 0, "now": None} if warming is None else warming.told()
-        return JSONResponse({"engram": engram.__version__, "boot": explorer.boot, "warming": told})
+        warming = {"done": 0, "total": 0, "now": None}
+        if explorer.warming is not None:
+            warming = explorer.warming.status
+        return JSONResponse(
+            {"engram": engram.__version__, "boot": explorer.boot, "warming": warming}
+        )
 
     async def presets(request: Request) -> Response:
         return JSONResponse((await _load("_presets")).PRESETS)
 
     async def catalogue(request: Request) -> Response:
-        return JSONResponse((await _load("_catalogue")).catalogue())
+        return JSONResponse((await _load("_controls")).catalogue())
 
     async def compute(request: Request) -> Response:
-        wanted = await _read(request)
-        payloads = await _load("payloads")
-        is_cold = payloads.must_compile(wanted)
-        work = lambda ticket: payloads.compute(wanted, explorer.own, ticket)
-        answer = explorer.desk.answer(wanted.client, work, is_cold=is_cold)
-        return Response(await _while_there(request, answer), media_type="application/octet-stream")
+        wanted, payloads = await _read(request), await _load("payloads")
+        work = lambda job: payloads.compute(wanted, explorer.own, job)
+        answer = await _while_there(request, explorer.jobs.answer(wanted.client, work))
+        return Response(answer, media_type="application/octet-stream")
 
     async def python(request: Request) -> Response:
-        wanted = await _read(request)
-        lines = await _load("_lines")
-        work = lambda ticket: lines.python_lines(wanted.state, explorer.own)
-        answer = explorer.desk.answer(f"{wanted.client}/python", work)
+        wanted, simulations = await _read(request), await _load("_simulations")
+        work = lambda job: simulations.python_lines(wanted.state, explorer.own)
+        answer = explorer.jobs.answer(f"{wanted.client}/python", work)
         return PlainTextResponse(await _while_there(request, answer))
 
     return Starlette(
         routes=[
-            Route("/", page, methods=["GET"]),
-            Route("/static/{name}", page, methods=["GET"]),
-            Route("/api/status", status, methods=["GET"]),
-            Route("/api/presets", presets, methods=["GET"]),
-            Route("/api/catalogue", catalogue, methods=["GET"]),
+            Route("/", page),
+            Route("/static/{name}", page),
+            Route("/api/status", status),
+            Route("/api/presets", presets),
+            Route("/api/catalogue", catalogue),
             Route("/api/compute", compute, methods=["POST"]),
             Route("/api/python", python, methods=["POST"]),
         ],
         exception_handlers={
             HTTPException: _refuse,
             InputError: _answer(422),
-            Stale: _nothing,  # not a fault: a newer question has come
+            Stale: _nothing,  # not a fault: a newer request has come
             Busy: _answer(503, "The server is busy with other pages; try again."),
-            Unexpected: _answer(500, _OWN_FAULT),
             TooLong: _answer(
                 422, "This takes too long to compute: choose fewer steps, tokens or runs."
             ),
-            Exception: _answer(500, _OWN_FAULT),
+            Exception: _answer(500, f"{_OWN_FAULT}."),
         },
     )
 
@@ -207,7 +200,7 @@ async def _read(request: Request) -> Any:
                     raise InputError(f"the request must have at most {MOST_BYTES} bytes.")
     except TimeoutError:
         raise InputError(f"the request must come within {_BODY_SECONDS:g} seconds.") from None
-    return (await _load("_state")).read_request(body)
+    return (await _load("_requests")).read_request(body)
 
 
 async def _load(name: str) -> Any:
@@ -231,24 +224,18 @@ async def _while_there(request: Request, answer: Any) -> Any:
     except (InputError, Stale, Busy, TooLong):
         raise
     except Exception as error:
-        logging.getLogger("engram.explorer").exception("a question could not be answered")
-        raise Unexpected from error
+        logging.getLogger("engram.explorer").exception("a request could not be answered")
+        raise HTTPException(500, _OWN_FAULT) from error
     finally:
         asked.cancel()
         left.cancel()
-
-
-def _static_names() -> list[str]:
-    folder = resources.files("engram.explorer") / "static"
-    return sorted(file.name for file in folder.iterdir() if file.name.endswith(tuple(_KINDS)))
 
 
 class Warming:
     """Compiles for the common shapes in the background, so that the first drag is quick too."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._told: dict[str, Any] = {"done": 0, "total": 1, "now": "loading JAX"}
+        self.status: dict[str, Any] = {"done": 0, "total": 1, "now": "loading JAX"}
         self._is_over = False
         self._thread = threading.Thread(target=self._work, daemon=True, name="engram-warming")
 
@@ -259,26 +246,17 @@ class Warming:
         """After the state at work, no other is begun."""
         self._is_over = True
 
-    def told(self) -> dict[str, Any]:
-        """How far it is."""
-        with self._lock:
-            return dict(self._told)
-
-    def _tell(self, **news: Any) -> None:
-        with self._lock:
-            self._told |= news
-
     def _work(self) -> None:
-        from engram.explorer import _warm
+        from engram.explorer import _presets, payloads
+        from engram.explorer._requests import read_state
 
-        states = _warm.STATES
-        self._tell(total=len(states))
+        states = _presets.COMMON_STATES
         for done, (name, state) in enumerate(states):
             if self._is_over:
                 return
-            self._tell(done=done, now=name)
+            self.status = {"done": done, "total": len(states), "now": name}
             try:
-                _warm.warm(state)
-            except Exception:  # it will be met again, and told, when it is asked for
+                payloads.compute(read_state(state), {})
+            except Exception:  # it will be met again, and reported, when it is asked for
                 logging.getLogger("engram.explorer").exception("%s could not be computed", name)
-        self._tell(done=len(states), now=None)
+        self.status = {"done": len(states), "total": len(states), "now": None}

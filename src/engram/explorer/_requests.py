@@ -16,34 +16,98 @@ from pydantic import (
 )
 
 from engram._checks import InputError
-from engram.explorer._catalogue import (
+from engram.explorer._controls import (
     MOST_STEPS,
-    MOST_TOKENS,
-    PARTS,
     RATES,
     SEEDS,
+    SIZES,
     WRITTEN,
+    hidden_fields,
+    names_for,
+    out_of_bounds,
 )
-from engram.explorer._tables import Refused, read_checked
-from engram.registry import Entry, fields_of, names_of, used_by
+from engram.registry import Entry, fields_of, names_of, used_in
+from engram.specs import Faults, read_table
 
 MOST_RUNS = 4
 MOST_EXTRA = 4  # traces and events beside those that are always there
 DENSE_STEPS = 1000  # up to here every step is recorded
 FEW_STEPS = 400  # recorded, evenly on a logarithmic scale, beyond
+_LONGEST = 200  # characters of a text
+_DEEPEST = 4  # levels of lists in a table
+_CHOOSERS = ("kind", "optimizer", "sampling")  # of a dynamics
 
 Seed = Annotated[int, Field(ge=SEEDS[0], le=SEEDS[1])]
 Rate = Annotated[float, Field(ge=RATES[0], le=RATES[1], allow_inf_nan=False)]
 Coordinate = Annotated[float, Field(ge=-1e4, le=1e4, allow_inf_nan=False)]
 
-Draw = Literal[
-    "fig4-39", "fig4-81", "fig4-7", "fig4-9", "fig4-sgd", "fig6-3", "fig6-5", "fig6-10"
-]  # fmt: skip
-
 
 class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+
+# --- tables of the registry -----------------------------------------------------------------------------
+
+
+class Refused(ValueError):
+    """What is wrong with a table: each fault begins with its field."""
+
+    def __init__(self, *faults: str):
+        super().__init__("; ".join(faults))
+        self.faults = faults
+
+
+class _TableFaults(Faults):
+    """Faults by the field of a table; the request knows where the table stands."""
+
+    def __init__(self) -> None:
+        super().__init__("the request")
+        self._by_field: list[str] = []
+
+    def add(self, place: str, words: str) -> None:
+        field = place.partition(".")[2]
+        self._by_field.append(f".{field}: {words}" if field else f": {words}")
+
+    def check(self) -> None:
+        if self._by_field:
+            raise Refused(*dict.fromkeys(self._by_field))
+
+
+def _read_table(
+    kind: str, given: dict[str, Any], supplied: Mapping[str, Any] = {}
+) -> dict[str, Any]:
+    """A table, checked by the registry's fields and the page's bounds, with the fields that were given."""
+    faults, chooser = _TableFaults(), "family" if kind == "problem" else "kind"
+    _check_plain(given, faults)
+    name = given.get(chooser)
+    if name in names_of(kind):
+        if name not in names_for(kind):
+            faults.add(f"{kind}.{chooser}", f"{name!r} cannot be chosen here. Pick another.")
+            faults.check()
+        for field in set(given) & set(hidden_fields(kind, name)):
+            faults.add(f"{kind}.{field}", "is set by the page. Leave it out.")
+    table = read_table(kind, {**supplied, **given}, faults)
+    faults.check()
+    for field, words in out_of_bounds(fields_of(kind, table), table):
+        if field in given:
+            faults.add(f"{kind}.{field}", words)
+    faults.check()
+    return {field: table[field] for field in given if field in table}
+
+
+def _check_plain(given: Any, faults: _TableFaults, depth: int = 0) -> None:
+    """Refuse long texts and deep lists."""
+    for item in given.values() if isinstance(given, dict) else given:
+        if isinstance(item, str) and len(item) > _LONGEST:
+            faults.add("", f"a text must have at most {_LONGEST} characters, got {len(item)}.")
+        if isinstance(item, list | dict) and depth == _DEEPEST:
+            faults.add("", "a field nests too deep. Write fewer levels.")
+        elif isinstance(item, list | dict):
+            _check_plain(item, faults, depth + 1)
+    faults.check()
+
+
+# --- problems -------------------------------------------------------------------------------------------
 
 _OLD = {"tokens": "num_tokens", "classes": "num_classes"}  # as links from before have them
 
@@ -51,7 +115,7 @@ _OLD = {"tokens": "num_tokens", "classes": "num_classes"}  # as links from befor
 def _read_family(given: dict[str, Any]) -> dict[str, Any]:
     given = {_OLD.get(name, name): value for name, value in given.items()}
     kind = given.pop("kind", "two")
-    table = read_checked("problem", {"family": kind} | given)
+    table = _read_table("problem", {"family": kind} | given)
     # What a function calls otherwise, a key for a seed, has no default there.
     fields = fields_of("problem", table).items()
     usual = {name: field.default for name, field in fields if field.argument}
@@ -74,7 +138,9 @@ class Paper(Part):
     """A draw of the paper's authors."""
 
     kind: Literal["paper"]
-    name: Draw
+    name: Literal[
+        "fig4-39", "fig4-81", "fig4-7", "fig4-9", "fig4-sgd", "fig6-3", "fig6-5", "fig6-10"
+    ]  # fmt: skip
 
 
 class Token(Part):
@@ -90,7 +156,7 @@ class Table(Part):
     """Tokens of the plane, written out; outputs are the canonical basis."""
 
     kind: Literal["table"]
-    tokens: Annotated[list[Token], Field(min_length=1, max_length=MOST_TOKENS)]
+    tokens: Annotated[list[Token], Field(min_length=1, max_length=SIZES["num_tokens"])]
 
 
 class Own(Part):
@@ -100,7 +166,7 @@ class Own(Part):
     name: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
 
 
-def _which_problem(given: Any) -> str:
+def _problem_tag(given: Any) -> str:
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
     return kind if kind in WRITTEN else "family"
 
@@ -110,7 +176,7 @@ Problem = Annotated[
     | Annotated[Table, Tag("table")]
     | Annotated[Own, Tag("own")]
     | Annotated[Family, Tag("family")],
-    Discriminator(_which_problem),
+    Discriminator(_problem_tag),
 ]
 
 
@@ -125,12 +191,12 @@ def _read_dynamics(given: dict[str, Any]) -> dict[str, Any]:
     """A table without what the page fills in: steps, or times."""
     fields = _fields_of(given)
     usual = {"times": [0.0, 1.0]} if "times" in fields else {"steps": 1}
-    return read_checked("dynamics", given, {name: usual[name] for name in usual if name in fields})
+    return _read_table("dynamics", given, {name: usual[name] for name in usual if name in fields})
 
 
 def _fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a table may have, as far as what it chooses is known."""
-    names = {name: given[name] for name in ("kind", *PARTS) if isinstance(given.get(name), str)}
+    names = {name: given[name] for name in _CHOOSERS if isinstance(given.get(name), str)}
     return fields_of("dynamics", names) if names.get("kind") in names_of("dynamics") else {}
 
 
@@ -163,10 +229,10 @@ class Run(Part):
     def _changes_make_sense(self) -> "Run":
         field = _fields_of(self.table).get("learning_rate")
         if self.changes and (field is None or list[float] not in field.forms or self.rate is None):
-            raise Refused([f".changes: the learning rate of {self.kind} cannot change on the way."])
+            raise Refused(f".changes: the learning rate of {self.kind} cannot change on the way.")
         steps = [change.step for change in self.changes]
         if steps != sorted(set(steps)):
-            raise Refused([f".changes: must come at increasing steps, got {steps}."])
+            raise Refused(f".changes: must come at increasing steps, got {steps}.")
         return self
 
     @property
@@ -185,29 +251,29 @@ def _from_before(given: dict[str, Any]) -> dict[str, Any]:
     if "method" not in given:
         return given
     old = {"method": "kind", "rate": "learning_rate", "batch": "batch_size"}
-    found = {old.get(name, name): value for name, value in given.items()}
-    if found["kind"] == "sgd":
-        return {"batch_size": 4} | found
-    return {name: value for name, value in found.items() if name != "batch_size"}
+    table = {old.get(name, name): value for name, value in given.items()}
+    if table["kind"] == "sgd":
+        return {"batch_size": 4} | table
+    return {name: value for name, value in table.items() if name != "batch_size"}
 
 
 def _check_rate(rate: Any) -> float:
     if type(rate) not in (int, float) or not RATES[0] <= rate <= RATES[1]:
         words = f"must be a number from {RATES[0]} to {RATES[1]:g}, got {rate!r}. Choose another."
-        raise Refused([f".learning_rate: {words}"])
+        raise Refused(f".learning_rate: {words}")
     return float(rate)
 
 
 def _named(kind: str) -> Any:
     """A name, or a table with a name and fields."""
     as_table = lambda given: {"kind": given} if isinstance(given, str) else given
-    read = lambda given: read_checked(kind, given)
+    read = lambda given: _read_table(kind, given)
     item = Annotated[dict[str, Any], BeforeValidator(as_table), AfterValidator(read)]
     return Annotated[list[item], Field(max_length=MOST_EXTRA)]
 
 
 def _read_system(given: dict[str, Any]) -> dict[str, Any]:
-    return read_checked("system", {"kind": "memory"} | given)
+    return _read_table("system", {"kind": "memory"} | given)
 
 
 # --- the state ------------------------------------------------------------------------------------------
@@ -249,13 +315,13 @@ class State(Part):
         return self.system["kind"] == "memory" and not self.system.get("layer_norm")
 
 
-def used_in(state: State) -> list[Entry]:
+def entries_of(state: State) -> list[Entry]:
     """Everything that a state names."""
-    found = [*used_by("system", state.system)]
-    found += used_by("problem", state.problem.table) if isinstance(state.problem, Family) else []
-    for kind, items in (("observable", state.record), ("event", state.events)):
-        found += [entry for item in items for entry in used_by(kind, item)]
-    return found + [entry for run in state.runs for entry in used_by("dynamics", run.table)]
+    tables: dict[str, Any] = {"system": state.system}
+    tables["run"] = {"record": state.record, "events": state.events}
+    if isinstance(state.problem, Family):
+        tables["problem"] = state.problem.table
+    return [each for run in state.runs for each in used_in(tables | {"dynamics": run.table})]
 
 
 class Request(Part):
@@ -274,6 +340,12 @@ def read_request(text: bytes) -> Request:
         raise InputError(_in_words(error)) from None
 
 
+def read_state(given: Mapping[str, Any]) -> Request:
+    """A request for all that a preset shows."""
+    state = State.model_validate({name: given[name] for name in given if name != "show"})
+    return Request(client="preset", parts=["plane", "runs"], state=state)
+
+
 def _in_words(error: ValidationError) -> str:
     faults = []
     for fault in error.errors(include_url=False)[:3]:
@@ -281,7 +353,7 @@ def _in_words(error: ValidationError) -> str:
         where = _cut(".".join(name for name in names if name != "state") or "the request", 80)
         refused = fault.get("ctx", {}).get("error")
         if isinstance(refused, Refused):
-            faults += [f"{where}{_cut(' '.join(told.split()), 400)}" for told in refused.told[:3]]
+            faults += [f"{where}{_cut(' '.join(each.split()), 400)}" for each in refused.faults[:3]]
             continue
         said = fault["msg"].removeprefix("Value error, ")
         said = said[0].lower() + said[1:]

@@ -3,28 +3,26 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engram.registry import Entry, Field, entries, entry_of, names_of
+from engram.registry import CHOOSERS, Field, entry_of, fields_of, names_of
 
-MOST_TOKENS = 50
-MOST_STEPS = 20_000
-FLOW_STEPS = 4096  # of the explicit solver, so that no request takes long
 KINDS = ("problem", "system", "dynamics", "optimizer", "sampling", "observable", "event")
-PARTS = ("optimizer", "sampling")
-WRITTEN = ("paper", "table", "own")  # problems that are of no family
+WRITTEN = ("paper", "table", "own")  # problems that belong to no family
+MOST_STEPS = 20_000
+SIZES = {"num_tokens": 50, "num_classes": 10, "dim": 32, "output_dim": 32}  # at most
 RATES = (1e-6, 1e6)
 SEEDS = (0, 2**31 - 1)
 
 _BOUNDS = {
-    "num_tokens": (1, MOST_TOKENS), "num_classes": (2, 10), "dim": (2, 32), "exponent": (0, 4),
-    "learning_rate": RATES, "batch_size": (1, 64), "seed": SEEDS,
+    **{name: (None, most) for name, most in SIZES.items()},
+    "exponent": (0, 4), "learning_rate": RATES, "batch_size": (1, 64), "seed": SEEDS,
 }  # fmt: skip
-_USUAL = {
+_FIRST_VALUES = {  # of fields that must be given
     "correlation": 0.95, "p1": 0.75, "num_tokens": 10, "num_classes": 2, "dim": 2,
     "learning_rate": 1.0, "batch_size": 4,
 }  # fmt: skip
 # What the page decides itself, by steps and rate, of dynamics that count in time.
 _TIMED = ("times", "end", "num_times", "spacing", "solver", "max_steps", "time_step", "brownian")
-_SHOWN = {
+_NOT_OFFERED = {  # files, and what is shown in any case
     "observable": ("loss", "error", "margins"),
     "event": ("events",),
     "problem": ("file", *WRITTEN),
@@ -32,7 +30,7 @@ _SHOWN = {
 
 
 def is_timed(kind: str) -> bool:
-    """Whether a dynamics is told its times, and not how many steps to make."""
+    """Whether a dynamics is given times instead of a number of steps."""
     return "times" in entry_of("dynamics", kind).fields
 
 
@@ -44,22 +42,23 @@ def hidden_fields(kind: str, name: str) -> tuple[str, ...]:
 
 
 def names_for(kind: str) -> list[str]:
-    """The names that the page offers: not files, nor what it shows in any case, nor what it cannot draw."""
-    known = [name for name in names_of(kind) if name not in _SHOWN.get(kind, ())]
-    return [name for name in known if len(entry_of(kind, name).about.get("axes") or ()) < 2]
+    """The names that the page offers: those that it can draw and does not always show."""
+    names = [name for name in names_of(kind) if name not in _NOT_OFFERED.get(kind, ())]
+    return [name for name in names if len(entry_of(kind, name).about.get("axes") or ()) < 2]
 
 
 def bounds_of(name: str, field: Field) -> tuple[int | float | None, int | float | None]:
     """The least and the largest value of a number: the field's own bounds, and the page's."""
-    low, high = field.bounds
-    low, high = (field.above if low is None else low), (field.below if high is None else high)
     least, most = _BOUNDS.get(name, (None, MOST_STEPS if int in field.forms else None))
-    low = max((bound for bound in (low, least) if bound is not None), default=None)
-    return low, min((bound for bound in (high, most) if bound is not None), default=None)
+    given = lambda *bounds: [bound for bound in bounds if bound is not None]
+    low = max(given(field.bounds[0], field.above, least), default=None)
+    return low, min(given(field.bounds[1], field.below, most), default=None)
 
 
-def beyond(fields: Mapping[str, Field], table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The numbers of a table that the page's bounds leave out: their fields, and what to say of them."""
+def out_of_bounds(
+    fields: Mapping[str, Field], table: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """The fields of a table whose numbers are out of the page's bounds, and what to say of each."""
     for name, field in fields.items():
         low, high = bounds_of(name, field)
         for value in _numbers(table.get(name)):
@@ -77,35 +76,26 @@ def _numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-def catalogue() -> dict[str, Any]:
+def catalogue() -> dict[str, dict[str, Any]]:
     """Every name by its kind, with what a control needs to know of its fields."""
-    return {
-        kind: {name: _about(kind, entry_of(kind, name)) for name in names_for(kind)}
-        for kind in KINDS
-    }
+    return {kind: {name: _described(kind, name) for name in names_for(kind)} for kind in KINDS}
 
 
-def _about(kind: str, entry: Entry) -> dict[str, Any]:
-    hidden = hidden_fields(kind, entry.name)
-    # A field with an empty argument is no concern of what is made.
-    fields = {
-        name: field
-        for name, field in entry.fields.items()
-        if name not in hidden and field.argument != ""
-    }
-    for part, name in entry.parts.items():
-        fields = {**(entries(part)[name].fields if name else {}), **fields}
-    needed = {group[0] for group in entry.needs}
-    if kind == "dynamics" and is_timed(entry.name) and "learning_rate" not in fields:
+def _described(kind: str, name: str) -> dict[str, Any]:
+    entry, hidden = entry_of(kind, name), hidden_fields(kind, name)
+    fields = fields_of(kind, {CHOOSERS.get(kind, "kind"): name})
+    if kind == "dynamics" and is_timed(name) and "learning_rate" not in fields:
         time = Field("Flow time of one step.", bounds=RATES, type=float)
         fields = {"learning_rate": time} | fields
+    needed = {group[0] for group in entry.needs}
     return {
         "help": entry.help,
         "is_own": entry.origin is not None,
-        "parts": [part for part, name in entry.parts.items() if name is None],
+        "parts": [part for part, chosen in entry.parts.items() if chosen is None],
         "fields": {
-            name: _control(name, field, field.is_required or name in needed)
-            for name, field in fields.items()
+            each: _control(each, field, field.is_required or each in needed)
+            for each, field in fields.items()
+            if each not in hidden and field.argument != ""  # what its maker takes no notice of
         },
     }
 
@@ -120,30 +110,26 @@ def _control(name: str, field: Field, is_required: bool) -> dict[str, Any]:
         "choices": list(field.choices),
         "is_required": is_required,
         "takes_list": list[float] in field.forms,
-        "usual": _usual(name, field, low, high) if is_required else field.default,
+        "usual": _first_value(name, field, low, high) if is_required else field.default,
     }
 
 
 def _form(field: Field) -> str:
     """Which control it gets; a number in doubt, if that is what it usually is."""
-    is_plain = field.is_number and (str not in field.forms or type(field.default) in (int, float))
     if bool in field.forms and (field.forms == (bool,) or type(field.default) is bool):
         return "truth"
-    if is_plain:
+    if field.is_number and (str not in field.forms or type(field.default) in (int, float)):
         return "number" if float in field.forms else "whole"
-    return "choice" if field.choices and not _has_lists(field) else "text"
+    is_open = any(getattr(form, "__origin__", form) in (list, dict, str) for form in field.forms)
+    return "choice" if field.choices and not is_open else "text"
 
 
-def _has_lists(field: Field) -> bool:
-    return any(getattr(form, "__origin__", form) in (list, dict, str) for form in field.forms)
-
-
-def _usual(name: str, field: Field, low: Any, high: Any) -> Any:
+def _first_value(name: str, field: Field, low: Any, high: Any) -> Any:
     """What the control of a field that must be given begins with."""
     if field.choices:
         return field.choices[0]
     if not field.is_number:
         return False if bool in field.forms else ""
-    value = _USUAL.get(name, 1)
+    value = _FIRST_VALUES.get(name, 1)
     value = value if low is None else max(value, low)
     return value if high is None else min(value, high)
