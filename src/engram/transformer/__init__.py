@@ -20,12 +20,12 @@ from engram.transformer._model import make_model as make_model
 from engram.transformer._model import plain_loss as plain_loss
 from engram.transformer._model import read as read
 from engram.transformer._passes import Passes as Passes
-from engram.transformer._prepare import fingerprint as fingerprint
-from engram.transformer._prepare import prepare as prepare
-from engram.transformer._prepare import sized as sized
 from engram.transformer._regression import Regression as Regression
+from engram.transformer._start import fingerprint as fingerprint
+from engram.transformer._start import prepare as prepare
 from engram.transformer._start import read_sequences as read_sequences
 from engram.transformer._start import read_weights as read_weights
+from engram.transformer._start import sized as sized
 from engram.transformer._start import write_start as write_start
 from engram.transformer._system import TransformerSystem as TransformerSystem
 from engram.transformer._task import Sequences as Sequences

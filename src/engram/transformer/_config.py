@@ -67,15 +67,13 @@ class Config:
             )
         # One order, so that one choice of matrices has one name.
         object.__setattr__(self, "matrices", tuple(name for name in MATRICES if name in names))
-        check_count("dim", self.dim)
-        check_count("sequences", self.sequences)
-        check_count("length", self.length, least=2)
+        for name in ("dim", "sequences", "num_triggers"):
+            check_count(name, getattr(self, name))
+        if check_count("length", self.length, least=2) > MAX_LENGTH:
+            raise InputError(f"`length` must be at most {MAX_LENGTH}, got {self.length}. Use 256.")
         # Weights and gradients of six matrices; tokens and how often each has come.
         check_room(2 * 6 * 4 * self.dim**2, dim=self.dim)
         check_room(3 * self.sequences * (self.length + 1), sequences=self.sequences)
-        if self.length > MAX_LENGTH:
-            raise InputError(f"`length` must be at most {MAX_LENGTH}, got {self.length}. Use 256.")
-        check_count("num_triggers", self.num_triggers)
         if check_count("seed", self.seed, least=0) >= 2**63:
             raise InputError(f"`seed` must be below 2**63, got {self.seed}. Choose a smaller one.")
         if self.vocabulary is not None:

@@ -5,9 +5,10 @@ import fcntl
 import json
 import shutil
 import tomllib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,6 +16,7 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between, check_folder, clear_leftovers, written_whole
+from engram.problem._storage import read_npz
 from engram.registry import complete, names_of
 from engram.transformer._model import Model
 from engram.transformer._start import write_start
@@ -22,15 +24,6 @@ from engram.transformer._task import Sequences
 
 _CHUNK = 64  # steps per chunk of the log
 _KEPT = 2  # checkpoints
-
-
-class Checkpoint(NamedTuple):
-    """What a run needs to go on: the leaves of what its dynamics carry, where runs ended, the log's tail."""
-
-    step: int
-    leaves: list[np.ndarray]
-    ended: np.ndarray
-    tail: dict[str, np.ndarray]
 
 
 class Folder:
@@ -42,33 +35,32 @@ class Folder:
 
     def __init__(self, path: Path):
         self.path = path
-        self.log_path = path / "log.zarr"
+        self.start_path, self.log_path = path / "start.npz", path / "log.zarr"
+        self._config_path = path / "config.toml"
 
     @property
     def is_begun(self) -> bool:
-        return (self.path / "config.toml").exists()
+        return self._config_path.exists()
 
     def check(self, tables: dict[str, Any]) -> None:
         """Refuse to continue another training; more steps than before are welcome."""
         try:
-            old = tomllib.loads((self.path / "config.toml").read_text(encoding="utf-8"))
+            old = tomllib.loads(self._config_path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise InputError(
-                f"{self.path}/config.toml cannot be read ({error}). Move the folder away."
+                f"{self._config_path} cannot be read ({error}). Move the folder away."
             ) from None
         old = _with_defaults({name: old.get(name) for name in tables})
         new = _with_defaults(json.loads(json.dumps(tables)))
-        changes = changes_between(old, new, "in the folder")
         before = old["dynamics"].get("steps") if isinstance(old["dynamics"], dict) else None
-        if isinstance(before, int) and tables["dynamics"]["steps"] > before:
-            changes = [line for line in changes if not line.startswith("dynamics.steps")]
-        if changes:
+        if isinstance(before, int) and new["dynamics"]["steps"] > before:
+            old["dynamics"]["steps"] = new["dynamics"]["steps"]
+        if changes := changes_between(old, new, "in the folder"):
             raise InputError(
                 f"{self.path} holds another training; it is continued with its own settings only, or "
                 "with more steps. Changed:\n  "
                 + "\n  ".join(changes)
-                + "\nName another folder, or "
-                "take the old settings."
+                + "\nName another folder, or take the old settings."
             )
 
     def begin(
@@ -77,25 +69,31 @@ class Folder:
         """Make the folder; its config comes last, so that a folder with a config is whole."""
         for stale in self._checkpoints():  # of a folder whose config was removed
             stale.unlink()
-        write_start(self.path / "start.npz", model, sequences)
-        self.make_log(log)
+        write_start(self.start_path, model, sequences)
+        self._make_log(log)
         self.write_config(tables)
 
     def write_config(self, tables: dict[str, Any]) -> None:
-        with written_whole(self.path / "config.toml") as partial:
+        with written_whole(self._config_path) as partial:
             partial.write_text(to_toml(tables), encoding="utf-8")
 
-    def make_log(self, log: xr.Dataset) -> None:
+    def _make_log(self, log: xr.Dataset) -> None:
         """Lay out the log, with room for every step, beside its place, then move it there."""
-        partial = self.path / ".log.zarr"
-        shutil.rmtree(partial, ignore_errors=True)
-        chunks = {
-            name: {"chunks": tuple(_CHUNK if d == "step" else log.sizes[d] for d in array.dims)}
+        from zarr.codecs import ZstdCodec
+
+        partial, old = self.path / ".log.zarr", self.path / ".log-old.zarr"
+        for leftover in (partial, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+        encoding = {
+            name: {
+                "chunks": tuple(_CHUNK if d == "step" else log.sizes[d] for d in array.dims),
+                "compressors": ZstdCodec(checksum=True),
+            }
             for name, array in log.data_vars.items()
         }
-        log.to_zarr(partial, mode="w", encoding=chunks, consolidated=False, zarr_format=3)
-        old = self.path / ".log-old.zarr"
-        shutil.rmtree(old, ignore_errors=True)
+        with warnings.catch_warnings():  # consolidated metadata are not in Zarr's specification yet
+            warnings.simplefilter("ignore")
+            log.to_zarr(partial, mode="w", encoding=encoding, consolidated=True, zarr_format=3)
         if self.log_path.exists():
             self.log_path.rename(old)
         partial.rename(self.log_path)
@@ -103,8 +101,8 @@ class Folder:
 
     def lengthen(self, tables: dict[str, Any], log: xr.Dataset) -> None:
         """Make room for more steps in a log that was laid out for fewer; `log` has what is known."""
-        if self._group("r")["loss"].shape[0] < log.sizes["step"]:
-            self.make_log(log)
+        if self._group()["loss"].shape[0] < log.sizes["step"]:
+            self._make_log(log)
         self.write_config(tables)
 
     @contextlib.contextmanager
@@ -119,59 +117,29 @@ class Folder:
                     f"{self.path} is being trained in by another process. Wait for it, or name another "
                     "folder."
                 ) from None
+            spare = self.path / ".log.zarr"
+            if spare.exists() and not self.log_path.exists():  # killed between two renames
+                spare.rename(self.log_path)
             yield
 
-    def _group(self, mode: Any) -> Any:
+    def _group(self) -> Any:
         import zarr
 
-        spare = self.path / ".log.zarr"
-        if not self.log_path.exists() and spare.exists():  # killed between two renames
-            spare.rename(self.log_path)
-        try:
-            group = zarr.open_group(self.log_path, mode=mode)
-            group["loss"]  # the first thing that anyone wants
-            list(group.arrays())  # all that is there can be opened
-        except Exception as error:  # zarr tells damage in many ways
-            raise self._damaged(error) from None
-        return group
+        return zarr.open_group(self.log_path, mode="r+")
 
-    def _damaged(self, error: Exception) -> InputError:
-        return InputError(
-            f"{self.log_path} cannot be read ({type(error).__name__}). Move {self.path} away and "
-            "train again."
-        )
+    def read(self, end: int) -> xr.Dataset:
+        """The entries of the log before step `end`."""
+        return _read_log(self.log_path, end)
 
-    def entries(self, end: int) -> dict[str, np.ndarray]:
-        """What the log holds of whole chunks before step `end`, with an axis for runs."""
-        group = self._group("r")
-        last = self.chunk_start(end)
-        try:
-            dims = {name: array.metadata.dimension_names for name, array in group.arrays()}
-            found = {name: group[name][:last] for name, axes in dims.items() if axes[0] == "step"}
-        except Exception as error:  # zarr tells damage in many ways
-            raise self._damaged(error) from None
-        found.pop("step", None)
-        return {
-            name: values if "run" in dims[name] else values[:, None]
-            for name, values in found.items()
-        }
+    def append(self, log: xr.Dataset, first: int, end: int) -> None:
+        """Write the entries from step `first` to before `end`, and the attributes."""
+        group = self._group()
+        for name, array in log.data_vars.items():
+            group[name][first:end] = array.values[first:end]
+        group.attrs.update(log.attrs)
 
-    def append(self, first: int, entries: dict[str, np.ndarray], attrs: dict[str, Any]) -> None:
-        """Write log entries from step `first` on; `entries` have the step as their first axis."""
-        group = self._group("r+")
-        for name, values in entries.items():
-            array: Any = group[name]
-            values = values if array.ndim == values.ndim else values[:, 0]
-            array[first : first + len(values)] = values
-        group.attrs.update(attrs)
-
-    def write_checkpoint(
-        self, step: int, start: str, leaves: list[Any], tail: dict[str, np.ndarray]
-    ) -> None:
-        """Keep what a run needs to go on from `step`, with what it was begun from; drop the oldest."""
-        arrays: Any = {f"leaf_{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
-        arrays |= {f"tail_{name}": values for name, values in tail.items()}
-        arrays |= {"start": start, "step": step}
+    def write_checkpoint(self, step: int, arrays: dict[str, Any]) -> None:
+        """Keep what a training needs to be resumed from `step`; drop the oldest."""
         target = self.path / f"checkpoint-{step:08d}.npz"
         with written_whole(target) as partial:
             np.savez(partial, **arrays)
@@ -189,20 +157,19 @@ class Folder:
     def _checkpoints(self) -> list[Path]:
         return sorted(self.path.glob("checkpoint-*.npz"))
 
-    def checkpoints(self, start: str) -> Iterator[Checkpoint]:
-        """The checkpoints of this start that can be read, the newest first."""
-        clear_leftovers(self.path, [path.stem for path in self._checkpoints()])
-        for path in reversed(self._checkpoints()):
-            try:
-                found = _read_checkpoint(path, start)
-            except Exception:  # damaged: the one before it will do
-                continue
-            yield found
-
     @property
     def has_checkpoints(self) -> bool:
         """Whether there is any, damaged or not."""
         return bool(self._checkpoints())
+
+    def checkpoints(self) -> Iterator[dict[str, np.ndarray]]:
+        """The arrays of each checkpoint that can be read and has its own name, the newest first."""
+        clear_leftovers(self.path, [path.stem for path in self._checkpoints()])
+        for path in reversed(self._checkpoints()):
+            with contextlib.suppress(Exception):  # damaged: the one before it will do
+                arrays = read_npz(path)
+                if int(arrays["step"]) == int(path.stem.split("-")[1]):
+                    yield arrays
 
 
 def _with_defaults(tables: dict[str, Any]) -> dict[str, Any]:
@@ -213,27 +180,23 @@ def _with_defaults(tables: dict[str, Any]) -> dict[str, Any]:
     return tables | {"dynamics": complete("dynamics", dynamics)}
 
 
-def _read_checkpoint(path: Path, start: str) -> Checkpoint:
-    step = int(path.stem.split("-")[1])
-    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    if str(arrays.pop("start")) != start or int(arrays.pop("step", step)) != step:
-        raise ValueError("of another training, or renamed")
-    tail = {n[5:]: arrays.pop(n) for n in list(arrays) if n.startswith("tail_")}
-    *leaves, ended = [arrays.pop(f"leaf_{k}") for k in range(len(arrays))]
-    return Checkpoint(step, leaves, ended, tail)
-
-
 def open_log(path: str | Path) -> xr.Dataset:
     """The log of a training, from its folder or its log.zarr, also while it is being written."""
     path = Path(path)
     path = path if path.name == "log.zarr" else path / "log.zarr"
     if not path.is_dir():
         raise InputError(f"{path} is not there. Make it with `engram train --out {path.parent}`.")
+    return _read_log(path)
+
+
+def _read_log(path: Path, end: int | None = None) -> xr.Dataset:
     try:
-        log = xr.open_zarr(path, consolidated=False, chunks=None).load()
-    except Exception as error:  # zarr tells damage in many ways
-        raise InputError(f"{path} cannot be read ({type(error).__name__}). Train again.") from None
+        # Past the copy of the metadata, for damage to the arrays' own would go unnoticed.
+        log = xr.open_zarr(path, consolidated=False, chunks=None).isel(step=slice(end)).load()
+    except Exception as error:  # zarr reports damage in many ways
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}). Move {path.parent} away and train again."
+        ) from None
     # Zarr lists arrays in any order.
     variables, coords = (
         {name: log.variables[name] for name in sorted(map(str, part))}
@@ -252,8 +215,8 @@ def to_toml(tables: dict[str, dict[str, Any]]) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_value(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return json.dumps(value) if isinstance(value, str) else repr(value)
+    return json.dumps(value, ensure_ascii=False)

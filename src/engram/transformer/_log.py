@@ -1,5 +1,6 @@
-"""What is noted at each step: loss, accuracy, gradient norms, and the margins of every memory."""
+"""What is recorded at each step: loss, accuracy, gradient norms, and the margins of every memory."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,9 +8,9 @@ import jax
 import numpy as np
 import xarray as xr
 
-import engram
 from engram import memory
-from engram.transformer._config import Config
+from engram.dynamics import AbstractStepwise
+from engram.registry import table
 from engram.transformer._memories import causal_margins, each_once, memories
 from engram.transformer._model import Model
 from engram.transformer._sums import Sums
@@ -42,85 +43,62 @@ class Probes:
             problems = {name: known.problem for name, known in self._memories.items()}
             return jax.tree.map(np.asarray, _margins(problems, weights))
 
+    def entry(self, sums: Sums, state: dict[str, Any]) -> dict[str, Any]:
+        """What is recorded of one step."""
+        norms = {
+            f"grad_norm_{name}": np.sqrt(np.square(grad, dtype=np.float64).sum())
+            for name, grad in sums.grads.items()
+        }
+        margins = {f"margins_{name}": values for name, values in self.margins(state).items()}
+        return {"loss": sums.loss, "accuracy": sums.hits} | norms | margins
+
 
 @jax.jit
 def _margins(problems: dict[str, Any], weights: dict[str, Any]) -> dict[str, Any]:
-    found = {name: memory.margins(problems[name], weights[name]) for name in problems}
-    return found | {"wk1_causal": causal_margins(problems["wk1"], weights["wk1"])}
+    margins = {name: memory.margins(problems[name], weights[name]) for name in problems}
+    return margins | {"wk1_causal": causal_margins(problems["wk1"], weights["wk1"])}
 
 
-def entry_of(sums: Sums, probes: Probes, state: dict[str, Any]) -> dict[str, Any]:
-    """What is noted of one step."""
-    norms = {
-        f"grad_norm_{name}": np.sqrt(np.square(grad, dtype=np.float64).sum())
-        for name, grad in sums.grads.items()
+def empty_log(
+    model: Model, sequences: Sequences, matrices: Sequence[str], runs: Sequence[AbstractStepwise]
+) -> xr.Dataset:
+    """Room for an entry at each step of each run; one run alone has no axis for runs."""
+    batch = getattr(runs[0], "batch_size", None)
+    over = "" if batch is None else f", of each step's batch of {batch} sequences"
+    meanings: dict[str, tuple[tuple[str, ...], str]] = {
+        "loss": ((), "mean cross-entropy where a trigger comes again" + over),
+        "accuracy": ((), "fraction of these positions predicted right" + over),
     }
-    margins = {f"margins_{name}": values for name, values in probes.margins(state).items()}
-    return {"loss": sums.loss, "accuracy": sums.hits} | norms | margins
+    for name in matrices:
+        meanings[f"grad_norm_{name}"] = ((), f"norm of the gradient in {name}{over}")
+    for name, (axis, meaning) in _MARGINS.items():
+        meanings[f"margins_{name}"] = ((axis,), meaning)
+    coords: dict[str, Any] = {
+        "step": ("step", np.arange(int(runs[0].num_steps) + 1), {"long_name": "updates made"})
+    }
+    if len(runs) > 1:
+        rates = [table(run).get("learning_rate") for run in runs]
+        coords["learning_rate"] = (
+            "run",
+            [rate if isinstance(rate, float) else np.nan for rate in rates],
+        )
+    coords |= {
+        "token": np.arange(len(model.W_E)),
+        "trigger": each_once(sequences.triggers),
+        "position": np.arange(1, len(model.W_P)),
+    }
+    log = xr.Dataset(coords=coords)
+    for name, (axes, meaning) in meanings.items():
+        dims = ("step", *(("run",) if len(runs) > 1 else ()), *axes)
+        shape = [log.sizes[dim] for dim in dims]
+        log[name] = (dims, np.full(shape, np.nan), {"long_name": meaning})
+    return log
 
 
-class Log:
-    """Entries by step and run, and the labels that they get."""
-
-    def __init__(
-        self,
-        config: Config,
-        model: Model,
-        sequences: Sequences,
-        rates: Sequence[float],
-        steps: int,
-        *,
-        batch_size: int | None,
-    ):
-        self._coords = {
-            "token": np.arange(len(model.W_E)),
-            "trigger": each_once(sequences.triggers),
-            "position": np.arange(1, len(model.W_P)),
-        }
-        self._rates, self._steps = list(rates), steps
-        self._axes: dict[str, tuple[str, ...]] = {"loss": (), "accuracy": ()}
-        over = "" if batch_size is None else f", of each step's batch of {batch_size} sequences"
-        self._meanings = {
-            "loss": "mean cross-entropy where a trigger comes again" + over,
-            "accuracy": "fraction of these positions predicted right" + over,
-        }
-        for name in config.matrices:
-            self._axes[f"grad_norm_{name}"] = ()
-            self._meanings[f"grad_norm_{name}"] = f"norm of the gradient in {name}{over}"
-        for name, (axis, meaning) in _MARGINS.items():
-            self._axes[f"margins_{name}"] = (axis,)
-            self._meanings[f"margins_{name}"] = meaning
-        shape = (steps + 1, len(self._rates))
-        self.values = {
-            name: np.full((*shape, *(len(self._coords[axis]) for axis in axes)), np.nan)
-            for name, axes in self._axes.items()
-        }
-
-    def note(self, step: int, run: int, entry: dict[str, Any]) -> None:
-        for name, value in entry.items():
-            self.values[name][step, run] = value
-
-    def cut(self, first: int, end: int) -> dict[str, np.ndarray]:
-        """Entries of the steps from `first` to before `end`."""
-        return {name: values[first:end] for name, values in self.values.items()}
-
-    def put(self, first: int, entries: dict[str, np.ndarray]) -> None:
-        """Take back entries that were cut."""
-        for name, values in entries.items():
-            self.values[name][first : first + len(values)] = values
-
-    def dataset(self, attrs: dict[str, Any]) -> xr.Dataset:
-        """All entries with their labels; one run alone has no axis for runs."""
-        is_one = len(self._rates) == 1
-        variables = {}
-        for name, axes in self._axes.items():
-            values = self.values[name][:, 0] if is_one else self.values[name]
-            dims = ("step", *(() if is_one else ("run",)), *axes)
-            variables[name] = (dims, values, {"long_name": self._meanings[name]})
-        coords: dict[str, Any] = {
-            "step": ("step", np.arange(self._steps + 1), {"long_name": "updates made"})
-        }
-        if not is_one:
-            coords["learning_rate"] = ("run", np.asarray(self._rates, float))
-        coords |= self._coords
-        return xr.Dataset(variables, coords, {"engram": engram.__version__} | attrs)
+def hash_of(log: xr.Dataset) -> str:
+    """What reveals entries that were lost, changed or swapped: a hash of all values, by name."""
+    digest = hashlib.sha256()
+    for name in sorted(map(str, log.variables)):
+        values = np.asarray(log.variables[name].values, np.float64)
+        digest.update(name.encode() + np.where(np.isnan(values), np.nan, values).tobytes())
+    return digest.hexdigest()

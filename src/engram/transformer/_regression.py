@@ -4,6 +4,7 @@ The logits are $\langle u_y, h_t \rangle + \langle u_y, W_O^2 W_V^2 c_t \rangle$
 regression, convex, on features $c_t$ that are computed once.
 """
 
+import collections
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -40,55 +41,41 @@ def _features(model: Model, data: Data, rows: Any, stream: Any) -> tuple[Any, An
     return read, here @ model.W_U.T
 
 
-class _Filling:
-    """One device's rows while they are being computed, laid out as they will be read."""
-
-    def __init__(self, blocks: int, d: int, N: int, dtype: Any):
-        zeros = lambda *shape, dtype=dtype: np.zeros((1, blocks, *shape, _ROWS), dtype)
-        self.parts = [zeros(d), zeros(N), zeros(dtype=np.uint8), zeros()]
-        self._filled = 0
-
-    def add(self, read: np.ndarray, base: np.ndarray, targets: np.ndarray) -> None:
-        block, row = np.divmod(np.arange(self._filled, self._filled + len(targets)), _ROWS)
-        for part, values in zip(self.parts, (read, base, targets, 1), strict=True):
-            part[0, block, ..., row] = values
-        self._filled += len(targets)
-
-
 def _pack(passes: Passes, tell: Callable[[], None] | None) -> Rows:
-    """Compute every position's features, once."""
+    """Compute every position's features once, laid out on the host as the devices will read them."""
     data, mesh = passes.counts, passes.mesh
     used = [np.where(share.weights > 0, data.counts[share.rows], 0) for share in passes.shares]
     most = int(np.sum([counts.sum(axis=(1, 2)) for counts in used], axis=0).max())  # on a device
-    blocks = max(-(-most // _ROWS), 1)
     d, N = passes.model.dim, passes.model.W_U.shape[0]
-    mine: dict[int, _Filling] = {}
+    zeros = lambda *shape, dtype=passes.dtype: np.zeros(
+        (1, max(-(-most // _ROWS), 1), *shape, _ROWS), dtype
+    )
+    empty = lambda: [zeros(d), zeros(N), zeros(dtype=np.dtype(np.uint8)), zeros()]
+    parts: dict[int, list[np.ndarray]] = collections.defaultdict(empty)  # by device
+    filled: dict[int, int] = collections.Counter()
     for share, counts, on_mesh in zip(passes.shares, used, passes.pieces, strict=True):
         found = look_at_streams(_features, passes.model, passes.data, on_mesh, mesh=mesh)
         for read, base in zip(*(part.addressable_shards for part in found), strict=True):
             device = read.index[0].start or 0
             inside = np.arange(data.positions.shape[1]) < counts[device][..., None]
-            if device not in mine:
-                mine[device] = _Filling(blocks, d, N, passes.dtype)
-            targets = np.asarray(data.targets)[share.rows[device]][inside]
-            mine[device].add(
-                np.asarray(read.data)[0][inside], np.asarray(base.data)[0][inside], targets
-            )
+            values = [np.asarray(part.data)[0][inside] for part in (read, base)]
+            values += [np.asarray(data.targets)[share.rows[device]][inside], np.ones(inside.sum())]
+            block, row = np.divmod(filled[device] + np.arange(inside.sum()), _ROWS)
+            for part, value in zip(parts[device], values, strict=True):
+                part[0, block, ..., row] = value
+            filled[device] += len(row)
         if tell is not None:
             tell()
     sharding = NamedSharding(mesh, P(AXIS))
 
-    def join(part: int) -> jax.Array:
+    def join() -> jax.Array:
         """Hand one part over to the devices, and let go of it here."""
-        take = lambda index: mine[index[0].start or 0].parts[part]
-        shape = next(iter(mine.values())).parts[part].shape[1:]
-        made = jax.make_array_from_callback((mesh.devices.size, *shape), sharding, take)
-        made.block_until_ready()
-        for filling in mine.values():
-            filling.parts[part] = None  # pyright: ignore
-        return made
+        mine = {device: each.pop(0) for device, each in parts.items()}
+        shape = (mesh.devices.size, *next(iter(mine.values())).shape[1:])
+        take = lambda index: mine[index[0].start or 0]
+        return jax.make_array_from_callback(shape, sharding, take).block_until_ready()
 
-    return Rows(*(join(part) for part in range(4)))
+    return Rows(*(join() for _ in Rows._fields))
 
 
 @functools.partial(jax.jit, static_argnames=("mesh",))

@@ -1,5 +1,7 @@
-"""Weights and sequences in one .npz file, to start from and to hand on."""
+"""Where a training begins: weights and sequences, drawn or from a .npz file."""
 
+import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +10,73 @@ import numpy as np
 from engram._checks import InputError
 from engram._files import written_whole
 from engram.problem._storage import one_line, read_npz
-from engram.transformer._config import MAX_LENGTH, MAX_TOKENS
-from engram.transformer._model import Layer, Model
-from engram.transformer._task import Sequences, count_occurrences
+from engram.transformer._config import MAX_LENGTH, MAX_TOKENS, Config
+from engram.transformer._model import Layer, Model, make_model
+from engram.transformer._task import Sequences, bigram_task, count_occurrences
 
 _EMBEDDINGS = {"tok_embeddings": "W_E", "pe": "W_P", "output": "W_U"}
 _MATRICES = ("wk1", "wv1", "wo1", "wk2", "wv2", "wo2")
+
+
+def prepare(
+    config: Config, start: str | Path | None = None, data: str | Path | None = None
+) -> tuple[Model, Sequences]:
+    """The model and the sequences of a training.
+
+    Args:
+        config: What is not in a file is drawn by it.
+        start: A .npz of weights, and perhaps of sequences.
+        data: A .npz of sequences, instead of those of `start`.
+    """
+    model = sequences = None
+    if start is not None:
+        model = read_weights(start, dtype=config.dtype, scale_scores=config.scale_scores)
+    source = start if data is None else data
+    if source is not None:
+        sequences = read_sequences(source, None if model is None else len(model.W_E))
+        if sequences is None and data is not None:
+            raise InputError(f"{data} has no `seq`. Name a file that holds sequences.")
+    if sequences is None:
+        sequences = bigram_task(config)
+    if model is None:
+        long = dataclasses.replace(config, length=sequences.length)
+        model = make_model(long, sequences.num_tokens)
+    elif config.zero_start:
+        model = model.replace({name: np.zeros_like(model[name]) for name in config.matrices})
+    N, T = len(model.W_E), len(model.W_P)
+    if sequences.num_tokens > N or sequences.length > T:
+        raise InputError(
+            f"`start` is for {N} tokens and {T} positions, got sequences of {sequences.num_tokens} tokens "
+            f"and {sequences.length} positions. Give sequences that fit, with `data`, or a shorter length."
+        )
+    if not sequences.in_loss.any():
+        raise InputError(
+            f"`length` must leave room for a trigger to come twice, got {sequences.length}, and none "
+            "does. Choose a longer one, or more triggers."
+        )
+    return dataclasses.replace(model, W_P=model.W_P[: sequences.length]), sequences
+
+
+def sized(config: Config, model: Model, sequences: Sequences) -> Config:
+    """The config with the sizes that files have given."""
+    return dataclasses.replace(
+        config,
+        dim=model.dim,
+        sequences=len(sequences.tokens),
+        length=sequences.length,
+        num_triggers=sequences.triggers.shape[1],
+    )
+
+
+def fingerprint(model: Model, sequences: Sequences) -> str:
+    """What tells one start from another: a hash of all weights and tokens."""
+    digest = hashlib.sha256()
+    for array in (model.W_E, model.W_P, model.W_U, *(model[name] for name in _MATRICES)):
+        digest.update(np.asarray(array).tobytes())
+    digest.update(sequences.tokens.tobytes())
+    digest.update(sequences.occurrences.astype(np.uint16).tobytes())
+    digest.update(np.asarray(sequences.triggers, np.int64).tobytes())
+    return digest.hexdigest()
 
 
 def read_weights(path: str | Path, *, dtype: str, scale_scores: bool) -> Model:
@@ -23,30 +86,16 @@ def read_weights(path: str | Path, *, dtype: str, scale_scores: bool) -> Model:
     `wo2` (d, d), each of which acts on columns: the weights of PyTorch's `Linear`.
     """
     arrays = _read(path, (*_EMBEDDINGS, *_MATRICES))
-    _require(path, arrays, (*_EMBEDDINGS, *_MATRICES))
-    shapes = {name: array.shape for name, array in arrays.items()}
-    if any(len(shape) != 2 for shape in shapes.values()):
-        name = next(name for name, shape in shapes.items() if len(shape) != 2)
-        raise InputError(f"`{name}` in {path} must be a matrix, got shape {shapes[name]}.")
-    N, d = shapes["tok_embeddings"]
-    wanted = {"output": (N, d), "pe": (shapes["pe"][0], d)} | dict.fromkeys(_MATRICES, (d, d))
-    for name, shape in wanted.items():
-        if shapes[name] != shape:
-            raise InputError(
-                f"`{name}` in {path} must have shape {shape}, as tok_embeddings is {N} x {d}, got "
-                f"{shapes[name]}."
-            )
+    N, d = (*arrays["tok_embeddings"].shape, 0, 0)[:2]
+    shapes = {"tok_embeddings": (N, d), "pe": (*arrays["pe"].shape[:1], d), "output": (N, d)}
     cast = {}
-    for name, array in arrays.items():
-        is_real = array.dtype.kind == "f"
+    for name, shape in (shapes | dict.fromkeys(_MATRICES, (d, d))).items():
+        array = arrays[name]
         with np.errstate(over="ignore"):
-            cast[name] = np.ascontiguousarray(array if is_real else np.nan, dtype)
-        if not np.isfinite(cast[name]).all():
-            met = "numbers that are not finite" if is_real else array.dtype
-            raise InputError(
-                f"`{name}` in {path} must hold real numbers that are finite in {dtype}, got {met}. "
-                "Write it again."
-            )
+            cast[name] = np.ascontiguousarray(array if array.dtype.kind == "f" else np.nan, dtype)
+        if array.shape != shape or not np.isfinite(cast[name]).all():
+            must = f"must have shape {shape} and hold real numbers that are finite in {dtype}"
+            raise _unfit(path, name, must, array)
     layers = [Layer(*(cast[f"{kind}{k}"] for kind in ("wk", "wv", "wo"))) for k in (1, 2)]
     scale = d**-0.5 if scale_scores else 1.0
     return Model(cast["tok_embeddings"], cast["pe"], cast["output"], *layers, score_scale=scale)
@@ -57,49 +106,43 @@ def read_sequences(path: str | Path, num_tokens: int | None = None) -> Sequences
 
     `triggers` are (K,), or (S, K) where they differ; `outs` says how often each trigger has come.
     """
-    arrays = _read(path, ("seq", "triggers", "outs"))
+    arrays = _read(path, (), ("seq", "triggers", "outs"))
     if "seq" not in arrays:
         return None
-    _require(path, arrays, ("seq", "triggers"))
     for name, array in arrays.items():
         if array.dtype.kind not in "iu" or array.size == 0 or array.min() < 0:
-            raise InputError(
-                f"`{name}` in {path} must hold whole numbers from 0 on, got {array.dtype} of shape "
-                f"{array.shape}{_least(array)}. Write it again."
-            )
-    tokens, triggers = arrays["seq"], arrays["triggers"]
+            raise _unfit(path, name, "must hold whole numbers from 0 on", array)
+    tokens = arrays["seq"]
+    N = min(int(tokens.max()) + 1 if num_tokens is None else num_tokens, MAX_TOKENS)
     if tokens.ndim != 2 or not 3 <= tokens.shape[1] <= MAX_LENGTH + 1:
-        raise InputError(
-            f"`seq` in {path} must have shape (S, T + 1) with T from 2 to {MAX_LENGTH}, got "
-            f"{tokens.shape}. Cut the sequences."
-        )
-    S = len(tokens)
-    N = int(tokens.max()) + 1 if num_tokens is None else num_tokens
-    if tokens.max() >= N or N > MAX_TOKENS:
-        raise InputError(
-            f"`seq` in {path} must hold tokens from 0 to {min(N, MAX_TOKENS) - 1}, got up to "
-            f"{tokens.max()}. Give sequences that fit the model."
-        )
+        must = f"must have shape (S, T + 1) with T from 2 to {MAX_LENGTH}"
+        raise _unfit(path, "seq", must, tokens)
+    if tokens.max() >= N:
+        raise _unfit(path, "seq", f"must hold tokens from 0 to {N - 1}", tokens)
+    if "triggers" not in arrays:
+        raise InputError(f"{path} lacks triggers. It must have seq and triggers, as arrays.")
+    triggers, S = arrays["triggers"], len(tokens)
     if triggers.ndim not in (1, 2) or triggers.shape[:-1] not in ((), (S,)) or triggers.max() >= N:
-        raise InputError(
-            f"`triggers` in {path} must be tokens below {N} of shape (K,) or ({S}, K), got shape "
-            f"{triggers.shape}, up to {triggers.max()}."
-        )
+        must = f"must be tokens below {N} of shape (K,) or ({S}, K)"
+        raise _unfit(path, "triggers", must, triggers)
     triggers = np.broadcast_to(triggers, (S, triggers.shape[-1])).astype(int)
     tokens = tokens.astype(np.uint8)
     counted = arrays.get("outs")
     if counted is None:
         counted = count_occurrences(tokens, triggers)
     if counted.shape != tokens.shape or counted.max() > MAX_LENGTH + 1:
-        raise InputError(
-            f"`outs` in {path} must have the shape of seq, {tokens.shape}, and count at most to "
-            f"{MAX_LENGTH + 1}, got {counted.shape}, up to {counted.max()}."
-        )
+        must = f"must have the shape of seq, {tokens.shape}, and count at most to {MAX_LENGTH + 1}"
+        raise _unfit(path, "outs", must, counted)
     return Sequences(tokens, counted.astype(np.uint16), triggers, N)
 
 
-def _least(array: np.ndarray) -> str:
-    return f", least {array.min()}" if array.size and array.dtype.kind in "iuf" else ""
+def _unfit(path: str | Path, name: str, must: str, array: np.ndarray) -> InputError:
+    met = f"{array.dtype} of shape {array.shape}"
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        met = "numbers that are not finite"
+    elif array.size and array.dtype.kind in "iuf":
+        met += f", from {array.min():.6g} to {array.max():.6g}"
+    return InputError(f"`{name}` in {path} {must}, got {met}. Write it again.")
 
 
 def write_start(path: Path, model: Model, sequences: Sequences) -> None:
@@ -114,25 +157,22 @@ def write_start(path: Path, model: Model, sequences: Sequences) -> None:
         np.savez_compressed(partial, **arrays)
 
 
-def _read(path: str | Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Those of the named arrays that a file has."""
+def _read(
+    path: str | Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> dict[str, np.ndarray]:
+    """The named arrays of a file; of the optional ones, those that it has."""
     try:
-        found = read_npz(path, names)
+        members = read_npz(path, (*needed, *optional))
     except FileNotFoundError:
         raise InputError(f"{path} is not there. Check the name.") from None
     except Exception as error:  # of what type depends on where a file is damaged
         raise InputError(
             f"{path} cannot be read as .npz ({one_line(error)}). Name another file."
         ) from None
-    strange = [name for name, array in found.items() if not isinstance(array, np.ndarray)]
-    if strange:
-        raise InputError(f"`{strange[0]}` in {path} is not an array. Name another file.")
-    return found
-
-
-def _require(path: str | Path, arrays: dict[str, np.ndarray], names: tuple[str, ...]) -> None:
-    missing = [name for name in names if name not in arrays]
+    arrays = {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
+    missing = [name for name in needed if name not in arrays]
     if missing:
         raise InputError(
-            f"{path} lacks {', '.join(missing)}. It must have {', '.join(names)}, as arrays."
+            f"{path} lacks {', '.join(missing)}. It must have {', '.join(needed)}, as arrays."
         )
+    return arrays

@@ -1,4 +1,4 @@
-"""train: move the chosen matrices, note everything at each step, go on after a kill."""
+"""train: move the chosen matrices, record everything at each step, resume after a kill."""
 
 import contextlib
 import dataclasses
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+import engram
 from engram._checks import InputError
 from engram._precision import nan_is_a_result
 from engram.dynamics import AbstractStepwise
@@ -18,14 +19,14 @@ from engram.registry import table
 from engram.simulation import drive
 from engram.transformer._config import Config
 from engram.transformer._devices import check_alike
-from engram.transformer._folder import Checkpoint, Folder, to_toml
-from engram.transformer._log import Log, Probes, entry_of
-from engram.transformer._measured import Measured
+from engram.transformer._folder import Folder, to_toml
+from engram.transformer._log import Probes, empty_log, hash_of
 from engram.transformer._model import Model
 from engram.transformer._passes import Passes
-from engram.transformer._prepare import fingerprint, prepare, sized
 from engram.transformer._regression import Regression
+from engram.transformer._start import fingerprint, prepare, sized
 from engram.transformer._sums import Sums
+from engram.transformer._system import Measured
 from engram.transformer._task import Sequences
 
 _PATIENCE = 30.0  # seconds between checkpoints
@@ -61,7 +62,7 @@ def train(
     progress: Callable[[int, int], None] | None = None,
     patience: float = _PATIENCE,
 ) -> Training:
-    """Train a transformer on the bigram task, and note loss, accuracy and margins at each step.
+    """Train a transformer on the bigram task, and record loss, accuracy and margins at each step.
 
     Works on all devices that JAX has, in this process or, after `jax.distributed.initialize`, in all
     processes, which then share `out`.
@@ -70,10 +71,10 @@ def train(
         config: The model and the task.
         dynamics: Any stepwise dynamics, such as `GradientDescent(10, 100)`; or a list of them that
             differ in the learning rate, to be run side by side. An optax transformation of one's own has
-            no name: when a folder is gone on with, that it is the same is not checked.
+            no name: when a folder is resumed, that it is the same is not checked.
         start: A .npz with weights (and perhaps sequences) to begin with, instead of drawing them.
         data: A .npz with sequences, instead of those of `start` or of the config.
-        out: Folder to write to. If it holds this very training, that is continued, also to more steps.
+        out: Folder to write to. If it holds this very training, that is resumed, also to more steps.
         progress: Called with the number of steps done, and of all.
         patience: Seconds between checkpoints.
 
@@ -91,30 +92,13 @@ def train(
         stack.enter_context(nan_is_a_result())
         if folder is not None and jax.process_index() == 0:
             stack.enter_context(folder.locked())
-        # Overflow is found in the results, and told.
+        # Overflow is found in the results, and reported.
         stack.enter_context(np.errstate(over="ignore", invalid="ignore"))
-        job = _Job(config, runs, start, data, folder)
-        job.begin()
-        return job.run(progress, patience)
-
-
-def _tables(config: Config, runs: list[Any]) -> dict[str, Any]:
-    return {"transformer": dataclasses.asdict(config), "dynamics": _side_by_side(runs)}
-
-
-def _side_by_side(runs: list[Any]) -> dict[str, Any]:
-    """One table for dynamics that differ in the learning rate alone, which is then a list."""
-    tables = [table(dynamics) for dynamics in runs]
-    first = tables[0]
-    for other in tables[1:]:
-        unlike = [key for key in first.keys() | other if first.get(key) != other.get(key)]
-        if set(unlike) - {"learning_rate"}:
-            raise InputError(
-                f"`dynamics` side by side must differ in the learning rate alone, got unlike "
-                f"{', '.join(sorted(unlike))}. Train them one by one."
-            )
-    rates = [each.get("learning_rate") for each in tables]
-    return first if len(runs) == 1 else first | {"learning_rate": rates}
+        loop = _Loop(config, runs, start, data, folder, progress)
+        if not loop.is_over:
+            loop.warm_up()
+            drive(loop, progress, patience=patience)
+        return loop.result()
 
 
 def _check(runs: list[Any]) -> None:
@@ -129,130 +113,163 @@ def _check(runs: list[Any]) -> None:
             )
 
 
+def _side_by_side(runs: list[Any]) -> dict[str, Any]:
+    """One table for dynamics that differ in the learning rate alone, which is then a list."""
+    first, *others = tables = [table(dynamics) for dynamics in runs]
+    for other in others:
+        unlike = [key for key in first.keys() | other if first.get(key) != other.get(key)]
+        if set(unlike) - {"learning_rate"}:
+            raise InputError(
+                f"`dynamics` side by side must differ in the learning rate alone, got unlike "
+                f"{', '.join(sorted(unlike))}. Train them one by one."
+            )
+    rates = [each.get("learning_rate") for each in tables]
+    return first if len(runs) == 1 else first | {"learning_rate": rates}
+
+
 class _Place(NamedTuple):
     """Where a training is; replaced as a whole, so that no signal can fall in between."""
 
     step: int  # updates made
     inners: Any  # what each run's dynamics carries
     ended: np.ndarray  # the last step of a run that is not finite any more, or _GOES_ON
-    is_whole: bool = False  # whether the last step is noted
+    is_whole: bool = False  # whether the last step is recorded
+
+    @property
+    def recorded(self) -> int:
+        """How many steps the log has entries of."""
+        return self.step + self.is_whole
 
 
-class _Job:
-    """One training: where it is, and how it goes on."""
+class _Loop:
+    """One training: what it is made of, where it is, and how it moves."""
 
     def __init__(
-        self, config: Config, runs: list[Any], start: Any, data: Any, folder: Folder | None
+        self,
+        config: Config,
+        runs: list[Any],
+        start: str | Path | None,
+        data: str | Path | None,
+        folder: Folder | None,
+        progress: Callable[[int, int], None] | None,
     ):
-        self.runs, self.folder = runs, folder
+        self.runs, self.folder, self.progress = runs, folder, progress
         self.steps = int(runs[0].num_steps)
-        self.saved = 0  # the step of the last checkpoint
-        self.progress: Callable[[int, int], None] | None = None
-        self.regression: Regression | None = None
         self.key = jax.random.key(config.seed)
-        self.resumed = folder is not None and folder.is_begun
+        is_resumed = folder is not None and folder.is_begun
         is_from_file = start is not None or data is not None
-        if folder is not None and self.resumed and not is_from_file:
-            folder.check(_tables(config, runs))
-            start = folder.path / "start.npz"
-            if not start.exists():
-                raise InputError(f"{start} is gone. Move {folder.path} away and train again.")
+        if folder is not None and is_resumed and not is_from_file:
+            start = folder.start_path
         self.model, self.sequences = prepare(config, start, data)
-        self.config = sized(config, self.model, self.sequences) if is_from_file else config
+        if is_from_file:
+            config = sized(config, self.model, self.sequences)
         self.start = fingerprint(self.model, self.sequences)
-        self.tables = _tables(self.config, runs) | {"start": {"sha256": self.start}}
-        if folder is not None and self.resumed:
+        self.tables = {
+            "transformer": dataclasses.asdict(config),
+            "dynamics": _side_by_side(runs),
+            "start": {"sha256": self.start},
+        }
+        if folder is not None and is_resumed:
             folder.check(self.tables)
-        rates = [table(run).get("learning_rate") for run in runs]
-        rates = [rate if isinstance(rate, float) else np.nan for rate in rates]
-        batch = getattr(runs[0], "batch_size", None)
         try:
-            self.log = Log(config, self.model, self.sequences, rates, self.steps, batch_size=batch)
+            self.log = empty_log(self.model, self.sequences, config.matrices, runs)
         except MemoryError:
             raise InputError(
                 f"`steps` must leave room for the log in memory, got {self.steps}. Choose fewer."
             ) from None
+        # The same arrays, with an axis for runs also where there is one alone.
+        shape = (self.steps + 1, len(runs), -1)
+        self.entries = {name: each.values.reshape(shape) for name, each in self.log.items()}
         self.probes = Probes(self.model, self.sequences)
-
-    def begin(self) -> None:
-        """Take up what the folder holds, or make it."""
-        state = {name: jnp.asarray(self.model[name]) for name in self.config.matrices}
-        is_whole_batch = not self.runs[0].needs_key
-        self.is_regression = is_whole_batch and self.config.matrices == ("wo2",)
+        is_whole_batch = not runs[0].needs_key
+        self.is_regression = is_whole_batch and config.matrices == ("wo2",)
+        self.regression: Regression | None = None
         self.passes = Passes(
             self.model,
             self.sequences,
-            self.config.matrices,
+            config.matrices,
             whole=is_whole_batch and not self.is_regression,
         )
-        self.systems = [Measured(self.passes, self._hear) for _ in self.runs]
-        pairs = zip(self.runs, self.systems, strict=True)
-        key = jax.random.key(self.config.seed)
-        inners = [run.init_with(system, state, key) for run, system in pairs]
-        self.place = _Place(0, inners, np.full(len(self.runs), _GOES_ON))
-        if self.folder is None:
-            return
-        taken_up = self.resumed and self._take_up(self.folder)
-        check_alike(f"{self.folder.path} is not the same for all processes", self.place.step)
-        if jax.process_index() == 0:
-            if taken_up:
-                self.folder.lengthen(self.tables, self._dataset())
-            else:
-                self.folder.begin(self.tables, self.model, self.sequences, self._dataset())
+        self.systems = [Measured(self.passes, self._report) for _ in runs]
+        state = {name: jnp.asarray(self.model[name]) for name in config.matrices}
+        inners = [run.init_with(system, state, self.key) for run, system in self._pairs()]
+        self.place = _Place(0, inners, np.full(len(runs), _GOES_ON))
+        self.saved = 0  # the step of the last checkpoint
+        if folder is not None:
+            self._open(folder, is_resumed and self._resume(folder))
 
-    def _take_up(self, folder: Folder) -> bool:
+    def _pairs(self) -> Any:
+        return zip(self.runs, self.systems, strict=True)
+
+    def _open(self, folder: Folder, is_resumed: bool) -> None:
+        """Make the folder, or room in it for all steps."""
+        check_alike(f"{folder.path} is not the same for all processes", self.place.step)
+        if jax.process_index() != 0:
+            return
+        if is_resumed:
+            folder.lengthen(self.tables, self._labelled())
+        else:
+            folder.begin(self.tables, self.model, self.sequences, self._labelled())
+
+    def _resume(self, folder: Folder) -> bool:
         """Go to the newest checkpoint that fits this training; say whether there is one."""
-        found = next(filter(self._fits, folder.checkpoints(self.start)), None)
-        if found is None:
+        for arrays in folder.checkpoints():
+            place = self._place_in(arrays)
+            if place is not None:
+                break
+        else:
             if folder.has_checkpoints:
                 raise InputError(
                     f"{folder.path} has no checkpoint that can be used: they are damaged, or were written "
-                    "by another optimizer. Take the old one, or name another folder."
+                    "by another optimizer or version. Take the old one, or name another folder."
                 )
             return False
-        index, leaves, ended, tail = found
-        self.place = _Place(index, self._inners(leaves), ended)
-        entries = folder.entries(index)
-        first = folder.chunk_start(index)
-        if not _alike(entries, self.log.cut(0, first)):
+        first = folder.chunk_start(place.step)
+        stored = folder.read(first)
+        if hash_of(stored) != arrays["log"]:
             raise InputError(
-                f"{folder.log_path} does not hold what is noted of this training. Move {folder.path} away "
-                "and train again."
+                f"{folder.log_path} does not hold what was recorded: entries before step {first} are lost "
+                f"or changed. Move {folder.path} away and train again."
             )
-        self.log.put(0, entries)
-        self.log.put(first, tail)
-        goes_on = ended == _GOES_ON
-        if np.isnan(self.log.values["loss"][:index, goes_on]).any():
-            raise InputError(
-                f"{folder.log_path} has lost entries before step {index}. Move {folder.path} away and "
-                "train again."
-            )
-        last = self.log.values["loss"][index, goes_on]
-        is_whole = index == self.steps and not np.isnan(last).any()
-        self.place, self.saved = self.place._replace(is_whole=is_whole), index
+        for name, array in self.log.data_vars.items():
+            tail = arrays[f"tail_{name}"]
+            array.values[:first] = stored[name].values
+            array.values[first : first + len(tail)] = tail
+        self.place, self.saved = place, place.step
         return True
 
-    def _inners(self, leaves: list[np.ndarray]) -> Any:
-        """What each run's dynamics carries, from its leaves."""
-        structure = jax.tree.structure(self.place.inners)
-        return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
-
-    def _fits(self, found: Checkpoint) -> bool:
-        """Whether a checkpoint has the form and the place of one of this training, and finite weights."""
-        if not 0 <= found.step <= self.steps:
-            return False
-        first, old = Folder.chunk_start(found.step), jax.tree.leaves(self.place.inners)
-        tails = [self.log.cut(first, end) for end in (found.step, found.step + 1)]
-        are_alike = (
-            _alike(dict(enumerate(found.leaves)), dict(enumerate(old)))
-            and _alike({"ended": found.ended}, {"ended": self.place.ended})
-            and any(_alike(found.tail, tail) for tail in tails)
+    def _arrays(self, place: _Place) -> dict[str, np.ndarray]:
+        """What a checkpoint holds: what each dynamics carries, and the log's last chunk."""
+        first = Folder.chunk_start(place.step)
+        whole, tail = (
+            self.log.isel(step=part) for part in (slice(first), slice(first, place.recorded))
         )
-        if not are_alike:
-            return False
-        pairs = zip(self.runs, self._inners(found.leaves), found.ended, strict=True)
-        states = [run.state_of(inner) for run, inner, end in pairs if end == _GOES_ON]
-        return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(states))
+        arrays = {"start": self.start, "step": place.step, "log": hash_of(whole)}
+        leaves = jax.tree.leaves((place.inners, place.ended))
+        arrays |= {f"leaf_{k}": leaf for k, leaf in enumerate(leaves)}
+        arrays |= {f"tail_{name}": array for name, array in tail.data_vars.items()}
+        return {name: np.asarray(array) for name, array in arrays.items()}
+
+    def _place_in(self, arrays: dict[str, np.ndarray]) -> _Place | None:
+        """Where a checkpoint is, if it has the form of one of this training, and finite weights."""
+        step = int(arrays["step"])
+        if not 0 <= step <= self.steps or arrays.get("start") != self.start:
+            return None
+        form = lambda arrays: {name: (each.shape, each.dtype) for name, each in arrays.items()}
+        for is_whole in (False, True):
+            place = self.place._replace(step=step, is_whole=is_whole)
+            if form(arrays) == form(self._arrays(place)):
+                break
+        else:
+            return None
+        leaves, structure = jax.tree.flatten((place.inners, place.ended))
+        *leaves, ended = [arrays[f"leaf_{k}"] for k in range(len(leaves))]
+        inners, _ = jax.tree.unflatten(structure, [*map(jnp.asarray, leaves), ended])
+        states = [run.state_of(inner) for run, inner in zip(self.runs, inners, strict=True)]
+        going = [state for state, end in zip(states, ended, strict=True) if end == _GOES_ON]
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(going)):
+            return None
+        return _Place(step, inners, ended, is_whole=is_whole and step == self.steps)
 
     @property
     def is_over(self) -> bool:
@@ -262,96 +279,70 @@ class _Job:
     def so_far(self) -> tuple[int, int]:
         return self.place.step, self.steps
 
-    def _hear(self) -> None:
+    def _report(self) -> None:
         if self.progress is not None:
             self.progress(*self.so_far)
 
-    def run(self, progress: Any, patience: float) -> Training:
-        """Go on to the last step; whatever comes in between, what is done is kept."""
-        self.progress = progress
-        if self.is_over:
-            return self._result()
+    def warm_up(self) -> None:
+        """Compute what all steps share."""
         if self.is_regression:
-            self.regression = Regression(self.passes, self._hear)
-        self._hear()
-        drive(self, progress, patience=patience)
-        return self._result()
+            self.regression = Regression(self.passes, self._report)
+        self._report()
 
     def move(self) -> None:
-        """One step of each run."""
-        if self.regression is not None:
-            self._measure_all(self.regression)
-        self.place = self._step(self.place)
-
-    def _measure_all(self, regression: Regression) -> None:
-        """Losses and gradients of all runs at once."""
-        states = [
-            run.state_of(inner) for run, inner in zip(self.runs, self.place.inners, strict=True)
-        ]
-        stack = {"wo2": np.stack([np.asarray(state["wo2"]) for state in states])}
-        found = regression.measure_all(stack)
-        for k, (system, state) in enumerate(zip(self.systems, states, strict=True)):
-            system.know(state, jax.tree.map(lambda part, k=k: part[k], found))
-
-    def _step(self, place: _Place) -> _Place:
-        """Note the state of each run, and move it, unless this was the last step."""
-        index, inners, ended = place.step, list(place.inners), place.ended.copy()
-        for k, (run, system) in enumerate(zip(self.runs, self.systems, strict=True)):
+        """Record the state of each run, and move it, unless this was the last step."""
+        index, inners, ended, _ = self.place
+        inners, ended, is_last = list(inners), ended.copy(), index == self.steps
+        states = [run.state_of(inner) for run, inner in zip(self.runs, inners, strict=True)]
+        if self.regression is not None:  # all runs at once
+            stack = {"wo2": np.stack([np.asarray(state["wo2"]) for state in states])}
+            all_sums = self.regression.measure_all(stack)
+            for k, (system, state) in enumerate(zip(self.systems, states, strict=True)):
+                system.know(state, jax.tree.map(lambda part, k=k: part[k], all_sums))
+        for k, (run, system) in enumerate(self._pairs()):
             if ended[k] != _GOES_ON:
                 continue
-            state = jax.tree.map(np.asarray, run.state_of(inners[k]))
             moved = run.step(system, inners[k], jnp.asarray(index), self.key)
-            self.log.note(index, k, entry_of(system.sums, self.probes, state))
-            is_last = index == self.steps
+            entry = self.probes.entry(system.sums, jax.tree.map(np.asarray, states[k]))
+            for name, value in entry.items():
+                self.entries[name][index, k] = value
             if not _is_finite(system.sums, {} if is_last else run.state_of(moved)):
                 ended[k] = index
             elif not is_last:
                 inners[k] = moved
-        if index == self.steps:
-            return _Place(index, place.inners, ended, is_whole=True)
-        return _Place(index + 1, inners, ended)
+        self.place = _Place(index + (not is_last), inners, ended, is_whole=is_last)
 
     def save(self) -> None:
-        """Write all entries so far, then what it takes to go on."""
-        if self.folder is None or jax.process_index() != 0:
+        """Write all entries so far, then what it takes to resume."""
+        place = self.place
+        if self.folder is None or jax.process_index() != 0 or place.recorded == 0:
             return
-        place, first = self.place, self.folder.chunk_start(self.saved)
-        end = place.step + place.is_whole
-        if end == 0:
-            return
-        self.folder.append(first, self.log.cut(first, end), self._attrs())
-        tail = self.log.cut(self.folder.chunk_start(place.step), end)
-        leaves = [*jax.tree.leaves(place.inners), place.ended]
-        self.folder.write_checkpoint(place.step, self.start, leaves, tail)
+        self.folder.append(self._labelled(), Folder.chunk_start(self.saved), place.recorded)
+        self.folder.write_checkpoint(place.step, self._arrays(place))
         self.saved = place.step
 
-    def _attrs(self) -> dict[str, Any]:
+    def _labelled(self) -> xr.Dataset:
+        """The log, with how the training is going."""
         index, _, ended, is_whole = self.place
         gone = ended != _GOES_ON
         status = "not finite" if gone.all() else "completed" if is_whole else "unfinished"
-        attrs: dict[str, Any] = {"status": status, "stopped_at": index}
+        attrs: dict[str, Any] = {
+            "engram": engram.__version__,
+            "status": status,
+            "stopped_at": index,
+        }
         if gone.any():
             attrs["not_finite_at"] = [int(step) for step in ended]
-        return attrs | {"devices": jax.device_count()}
+        attrs |= {"devices": jax.device_count(), "config": to_toml(self.tables)}
+        return self.log.assign_attrs(attrs)
 
-    def _dataset(self) -> xr.Dataset:
-        return self.log.dataset(self._attrs() | {"config": to_toml(self.tables)})
-
-    def _result(self) -> Training:
+    def result(self) -> Training:
         pairs = zip(self.runs, self.place.inners, strict=True)
         states = [jax.tree.map(np.asarray, run.state_of(inner)) for run, inner in pairs]
         models = [self.model.replace(state) for state in states]
-        return Training(self._dataset(), models, self.sequences)
+        return Training(self._labelled(), models, self.sequences)
 
 
 def _is_finite(sums: Sums, state: dict[str, Any]) -> bool:
     parts = [sums.loss, *sums.grads.values(), *state.values()]
     return all(bool(np.isfinite(np.asarray(part)).all()) for part in parts)
-
-
-def _alike(found: dict[Any, Any], wanted: dict[Any, Any]) -> bool:
-    """Whether two dictionaries hold arrays of the same names, shapes and types."""
-    form = lambda arrays: {
-        name: (np.shape(each), np.asarray(each).dtype) for name, each in arrays.items()
-    }
-    return form(found) == form(wanted)
