@@ -1,10 +1,10 @@
-"""The harness measures what it says; the works run. Speed itself is not tested here."""
+"""The harness measures what it says; the benchmarks run. Speed itself is not tested here."""
 
 import json
 
 import pytest
 
-from engram.bench import Limits, Side, Work, _harness, measure
+from engram.bench import Benchmark, Limits, NoPeer, Side, _harness, measure
 
 
 class Clock:
@@ -35,11 +35,11 @@ def clock(monkeypatch):
 
 def test_rates_are_units_over_the_median_and_the_first_call_is_apart(clock, monkeypatch):
     ours, theirs = clock.calls(50, 1, 2, 4, 3, 90), clock.calls(70, 8, 16, 8, 8, 8)
-    work = Work(
+    benchmark = Benchmark(
         "known", "one unit", lambda: (Side(ours, 6), Side(theirs)), against="a peer", flops=3.0
     )
     monkeypatch.setattr(Limits, "seconds", lambda limits, dtype, flops, exps: flops / 12)
-    row = measure(work, Limits(), repeats=5)
+    row = measure(benchmark, Limits(), repeats=5)
     assert (row.first, row.peer_first) == (50, 70)
     assert (row.engram, row.peer, row.ratio) == (6 / 3, 1 / 8, 16)
     assert (row.spread, row.peer_spread) == (pytest.approx((4 - 2) / 3), 0)
@@ -47,18 +47,24 @@ def test_rates_are_units_over_the_median_and_the_first_call_is_apart(clock, monk
     assert (row.name, row.work, row.against) == ("known", "one unit", "a peer")
 
 
-def test_a_work_may_ask_for_fewer_rounds_and_no_warming_up(clock):
+def test_a_benchmark_may_ask_for_fewer_rounds_and_no_warming_up(clock):
     ours, theirs = clock.calls(1, 3), clock.calls(10, 30)
-    work = Work("cold", "one", lambda: (Side(ours), Side(theirs)), repeats=2, warm_up=False)
-    row = measure(work, Limits(), repeats=5)
+    benchmark = Benchmark(
+        "cold", "one", lambda: (Side(ours), Side(theirs)), repeats=2, warm_up=False
+    )
+    row = measure(benchmark, Limits(), repeats=5)
     assert (row.engram, row.peer, row.ratio) == (1 / 2, 1 / 20, 10)
     assert (row.first, row.peer_first, row.limit_fraction) == (None, None, None)
 
 
 def test_a_missing_peer_says_so():
-    work = Work("alone", "one", lambda: (Side(lambda: None), "no peer here"))
-    found = measure(work, Limits(), repeats=1)
-    assert (found.peer, found.ratio, found.note) == (None, None, "no peer here")
+    def prepare():
+        yield Side(lambda: "it works")
+        raise NoPeer("no peer here")
+
+    row = measure(Benchmark("alone", "one", prepare, "a peer"), Limits(), repeats=1)
+    assert (row.peer, row.ratio, row.against) == (None, None, "")
+    assert row.note == "it works; no peer here"
 
 
 def test_limits_are_positive_and_combine():

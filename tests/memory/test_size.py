@@ -15,7 +15,7 @@ CODE = """
 import json, sys
 import jax, numpy as np
 from engram import memory
-from engram.bench._peak import peak_bytes
+from engram.bench import peak_bytes
 from engram.problem import Problem
 N, d = 12_000, 32
 rng = np.random.default_rng(0)

@@ -161,7 +161,7 @@ def test_sparse_records_are_those_of_the_full_path():
 def test_ten_million_steps_fit_in_a_gibibyte():
     code = (
         "import engram\n"
-        "from engram.bench._peak import peak_bytes\n"
+        "from engram.bench import peak_bytes\n"
         "run = engram.simulate(engram.two_tokens(.5, .7), engram.GradientDescent(1., 10**7), points=200)\n"
         "assert run.sizes['step'] > 150 and run.status == 'completed'\n"
         "print(peak_bytes() / 2**30)"

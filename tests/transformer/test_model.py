@@ -50,7 +50,8 @@ def test_pieces_and_sizes_do_not_matter(small, monkeypatch):
         once = tf.Passes(model, sequences, tiny.ALL, size=12).measure(state)
         monkeypatch.setattr("engram.transformer._passes._PIECE", 4)
         told = []
-        passes = tf.Passes(model, sequences, tiny.ALL, size=2)
+        mesh = jax.sharding.Mesh(np.asarray(jax.devices()[:1]), ("data",))  # of all that there are
+        passes = tf.Passes(model, sequences, tiny.ALL, size=2, mesh=mesh)
         parts = passes.measure(state, tell=lambda: told.append(1))
     assert len(told) == 3
     np.testing.assert_allclose(parts.loss, once.loss, rtol=1e-14)

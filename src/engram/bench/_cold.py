@@ -3,9 +3,11 @@
 import functools
 import subprocess
 import sys
+from collections.abc import Iterator
 
-from engram.bench._harness import Side, Work
-from engram.bench._torch import NO_TORCH, load_torch
+from engram.bench._harness import Benchmark, Side
+from engram.bench._peers import AUTOGRAD
+from engram.bench._torch import load_torch
 
 _SIMULATION = """
 import engram
@@ -27,22 +29,23 @@ for _ in range(100):
 """
 
 
-def _run(*arguments: str) -> None:
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+def _process(*arguments: str) -> Side:
+    command = [sys.executable, *arguments]
+    return Side(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL) and None)
 
 
-def _cold(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Side, Side | str]:
-    if load_torch() is None:
-        return Side(functools.partial(_run, *ours)), NO_TORCH
-    return Side(functools.partial(_run, *ours)), Side(functools.partial(_run, *theirs))
+def _cold(ours: tuple[str, ...], theirs: str) -> Iterator[Side]:
+    yield _process(*ours)
+    load_torch()
+    yield _process("-c", theirs)
 
 
-WORKS = [
-    Work(name, work, functools.partial(_cold, ours, theirs), peer, repeats=5)
-    for name, work, ours, theirs, peer in [
-        ("cold-help", "`engram --help`", ("-m", "engram", "--help"), ("-c", "import torch"), "import torch"),
-        ("cold-import", "`import engram`", ("-c", "import engram"), ("-c", "import torch"), "import torch"),
+BENCHMARKS = [
+    Benchmark(name, unit, functools.partial(_cold, ours, theirs), peer, repeats=5)
+    for name, unit, ours, theirs, peer in [
+        ("cold-help", "`engram --help`", ("-m", "engram", "--help"), "import torch", "import torch"),
+        ("cold-import", "`import engram`", ("-c", "import engram"), "import torch", "import torch"),
         ("cold-simulation", "first 100 steps of two tokens, imports and compiling included",
-         ("-c", _SIMULATION), ("-c", _TORCH_SIMULATION), "PyTorch autograd"),
+         ("-c", _SIMULATION), _TORCH_SIMULATION, AUTOGRAD),
     ]
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Curvature: the sharpness of one memory, and a landscape of them."""
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -8,9 +9,9 @@ import numpy as np
 import scipy.sparse.linalg
 
 from engram import memory
-from engram.bench._harness import Side, Work
+from engram.bench._harness import Benchmark, Side
 from engram.bench._peers import torch_loss
-from engram.bench._torch import NO_TORCH, load_torch
+from engram.bench._torch import load_torch
 from engram.planes import landscape, memory_plane
 from engram.problem import gaussian, on_sphere
 
@@ -20,7 +21,7 @@ BATCHED = "PyTorch, Hessians by vmap"
 _TOLERANCE: Any = float(np.finfo(float).eps ** (2 / 3))  # of engram's residuals
 
 
-def _sharpness(d: int, peer: str) -> tuple[Side, Side | str]:
+def _sharpness(d: int, peer: str) -> Iterator[Side]:
     problem = gaussian(0, d, d, d)
     W = np.random.default_rng(0).standard_normal((d, d)) / np.sqrt(d)
     with jax.enable_x64(True):
@@ -31,9 +32,8 @@ def _sharpness(d: int, peer: str) -> tuple[Side, Side | str]:
 
     # Several in a row, as along a path: one alone would mostly time a cache that the peer has filled.
     times = max(1, 640 // d)
-    ours = Side(lambda: [once() for _ in range(times)][-1], times)
-    if (torch := load_torch()) is None:
-        return ours, NO_TORCH
+    yield Side(lambda: [once() for _ in range(times)][-1], times)
+    torch = load_torch()
     loss, at = torch_loss(problem), torch.tensor(W)
 
     def dense() -> str:
@@ -47,31 +47,25 @@ def _sharpness(d: int, peer: str) -> tuple[Side, Side | str]:
     def lanczos() -> str:
         make: Any = scipy.sparse.linalg.LinearOperator
         H = make((d * d, d * d), product, dtype=np.float64)
-        values = scipy.sparse.linalg.eigsh(
-            H, 1, which="LA", tol=_TOLERANCE, return_eigenvectors=False
-        )
-        return f"found {values[0]:.10g}"
+        options: Any = {"which": "LA", "tol": _TOLERANCE, "return_eigenvectors": False}
+        return f"found {scipy.sparse.linalg.eigsh(H, 1, **options)[0]:.10g}"
 
-    return ours, Side(dense if peer == DENSE else lanczos)
+    yield Side(dense if peer == DENSE else lanczos)
 
 
-def _landscape(peer: str) -> tuple[Side, Side | str]:
+def _landscape(peer: str) -> Iterator[Side]:
     """A grid of 100 x 100 points of the plane of thirty tokens."""
     problem = on_sphere(0, 30, 2, 2)
     plane, side = memory_plane(problem), 100
     ticks = np.linspace(-10, 10, side)
-    ours = Side(
-        lambda: landscape(problem, plane, ("loss", "sharpness"), first=ticks, second=ticks), side**2
-    )
-    if (torch := load_torch()) is None:
-        return ours, NO_TORCH
+    quantities = ("loss", "sharpness")
+    yield Side(lambda: landscape(problem, plane, quantities, first=ticks, second=ticks), side**2)
+    torch = load_torch()
     loss = torch_loss(problem)
     both = torch.func.vmap(lambda W: (loss(W), torch.func.hessian(loss)(W)))
     a, b = (torch.from_numpy(grid.reshape(-1, 1, 1)) for grid in np.meshgrid(ticks, ticks))
-    origin, first, second = (
-        torch.tensor(np.asarray(V)) for V in (plane.origin, plane.first, plane.second)
-    )
-
+    tensors = (torch.tensor(np.asarray(V)) for V in (plane.origin, plane.first, plane.second))
+    origin, first, second = tensors
     points = origin + a * first + b * second
 
     def together() -> None:
@@ -84,7 +78,7 @@ def _landscape(peer: str) -> tuple[Side, Side | str]:
             H = torch.autograd.functional.hessian(loss, W)
             torch.linalg.eigvalsh(H.reshape(4, 4))[-1]
 
-    return ours, Side(one_by_one, 50) if peer == DENSE else Side(together, side**2)
+    yield Side(one_by_one, 50) if peer == DENSE else Side(together, side**2)
 
 
 _SHARPNESS = [
@@ -92,25 +86,15 @@ _SHARPNESS = [
     ("sharpness-32-products", 32, PRODUCTS),
     *((f"sharpness-{d}", d, PRODUCTS) for d in (64, 128, 256)),
 ]
-WORKS = [
-    *(
-        Work(
-            name,
-            f"sharpness of N = M = d = {d} at random weights",
-            functools.partial(_sharpness, d, peer),
-            peer,
-            repeats=9,
-        )
-        for name, d, peer in _SHARPNESS
-    ),
-    *(
-        Work(
-            name,
-            "point of a 100 x 100 grid with loss and sharpness, N = 30, d = M = 2",
-            functools.partial(_landscape, peer),
-            peer,
-            repeats=9,
-        )
-        for name, peer in [("landscape", DENSE), ("landscape-vmap", BATCHED)]
-    ),
+_POINT = "point of a 100 x 100 grid with loss and sharpness, N = 30, d = M = 2"
+BENCHMARKS = [
+    Benchmark(name, unit, functools.partial(prepare, *sizes, peer), peer, repeats=9)
+    for name, unit, prepare, sizes, peer in [
+        *(
+            (name, f"sharpness of N = M = d = {d} at random weights", _sharpness, (d,), peer)
+            for name, d, peer in _SHARPNESS
+        ),
+        ("landscape", _POINT, _landscape, (), DENSE),
+        ("landscape-vmap", _POINT, _landscape, (), BATCHED),
+    ]
 ]

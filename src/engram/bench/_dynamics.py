@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -12,9 +13,9 @@ import scipy.integrate
 import scipy.special
 
 from engram import memory
-from engram.bench._harness import Side, Work, seconds
+from engram.bench._harness import Benchmark, Side, seconds
 from engram.bench._peers import AUTOGRAD, BY_HAND, torch_descent
-from engram.bench._torch import NO_TORCH, load_torch
+from engram.bench._torch import load_torch
 from engram.dynamics import GradientDescent, GradientFlow, advance, begin
 from engram.memory import MemorySystem
 from engram.observables import Events
@@ -44,7 +45,7 @@ def _in_double(call: Any) -> Any:
 _SPIKING: Any = (0.95, 0.75)  # correlation and p1 of the loss spike
 
 
-def _two_tokens(peer: str, *, events: bool) -> tuple[Side, Side | str]:
+def _two_tokens(peer: str, *, events: bool) -> Iterator[Side]:
     steps = 1_000_000
     problem = two_tokens(*_SPIKING)
     with jax.enable_x64(True):
@@ -53,15 +54,21 @@ def _two_tokens(peer: str, *, events: bool) -> tuple[Side, Side | str]:
         fold = Events() if events else None
     descent = GradientDescent(10.0, steps)
     run = lambda: _advance(system, descent, state, fold, jnp.asarray(steps))
+    yield Side(_in_double(run), steps)
     if peer == NUMPY:
-        return Side(_in_double(run), steps), _numpy_descent(problem, 500)
-    theirs = torch_descent(problem, 10.0, 500, by_hand=peer == BY_HAND)
-    return Side(_in_double(run), steps), theirs
+        yield _numpy_descent(problem, 500)
+    else:
+        yield torch_descent(problem, 10.0, 500, by_hand=peer == BY_HAND)
+
+
+def _arrays(problem: Problem) -> list[np.ndarray]:
+    """Embeddings, frequencies and targets as NumPy code has them: E, U, p and rows of 0 and 1."""
+    arrays = [np.asarray(x) for x in (problem.inputs, problem.outputs, problem.probs)]
+    return [*arrays, np.eye(problem.num_classes)[np.asarray(problem.targets)]]
 
 
 def _numpy_descent(problem: Problem, steps: int) -> Side:
-    E, U, p = (np.asarray(x) for x in (problem.inputs, problem.outputs, problem.probs))
-    certain = np.eye(len(U))[np.asarray(problem.targets)]
+    E, U, p, certain = _arrays(problem)
 
     def run() -> None:
         W = np.zeros((2, 2))
@@ -85,18 +92,18 @@ _GRID: Any = {
 }
 
 
-def _sweep(peer: str) -> tuple[Side, Side | str]:
-    run = Side(lambda: sweep(_GRID, threads=1), 100_000)
+def _sweep(peer: str) -> Iterator[Side]:
+    yield Side(lambda: sweep(_GRID, threads=1), 100_000)
     if peer == BATCHED:
-        return run, _torch_batch(10_000, 1000)
-    theirs = torch_descent(two_tokens(*_SPIKING), 1.0, 1000)
-    return run, dataclasses.replace(theirs, units=1) if isinstance(theirs, Side) else theirs
+        yield _torch_batch(10_000, 1000)
+    else:
+        cell = torch_descent(two_tokens(*_SPIKING), 1.0, 1000)
+        yield dataclasses.replace(cell, units=1)
 
 
-def _torch_batch(cells: int, steps: int) -> Side | str:
+def _torch_batch(cells: int, steps: int) -> Side:
     """A grid of two-token descents in one tensor, its gradient by hand, steps in a Python loop."""
-    if (torch := load_torch()) is None:
-        return NO_TORCH
+    torch = load_torch()
     alpha, rate = torch.linspace(0.5, 0.99, cells), torch.logspace(-1, 1, cells)[:, None, None]
     one, other = torch.ones_like(alpha), torch.zeros_like(alpha)
     E = torch.stack([one, other, alpha, torch.sqrt(1 - alpha**2)], dim=1).reshape(-1, 2, 2).double()
@@ -116,7 +123,7 @@ def _torch_batch(cells: int, steps: int) -> Side | str:
     return Side(run, cells)
 
 
-def _compaction() -> tuple[Side, Side | str]:
+def _compaction() -> Iterator[Side]:
     """An easy panel, where most cells are decided early, against running every cell to its end."""
     axes = {
         "log_odds": [np.log(0.58 / 0.42)],
@@ -128,15 +135,15 @@ def _compaction() -> tuple[Side, Side | str]:
     runner, cells = plan.runner(()), [plan.cells(unit)[:2] for unit in plan.units()]
     run = lambda compact: [runner.run(*part, compact=compact) for part in cells]
     count = int(np.prod(plan.shape))
-    return Side(lambda: run(True), count), Side(lambda: run(False), count)
+    yield Side(lambda: run(True), count)
+    yield Side(lambda: run(False), count)
 
 
-def _flow() -> tuple[Side, Side | str]:
+def _flow() -> Iterator[Side]:
     """The peer stops at the same tolerances, and both say which loss they end at."""
     problem = on_sphere(0, 5, 5, 10)
     flow = GradientFlow(np.array([1e9]))
-    E, U, p = (np.asarray(x) for x in (problem.inputs, problem.outputs, problem.probs))
-    certain = np.eye(len(U))[np.asarray(problem.targets)]
+    E, U, p, certain = _arrays(problem)
 
     def field(_: float, w: np.ndarray) -> np.ndarray:
         q = scipy.special.softmax(E @ w.reshape(10, 10).T @ U.T, axis=1)
@@ -151,10 +158,11 @@ def _flow() -> tuple[Side, Side | str]:
         found = scipy.integrate.solve_ivp(field, (0, 1e9), np.zeros(100), "LSODA", **tolerances)
         return f"loss {memory.loss(problem, found.y[:, -1].reshape(10, 10)):.7g}"
 
-    return Side(ours), Side(theirs)
+    yield Side(ours)
+    yield Side(theirs)
 
 
-def _space(N: int, M: int, d: int) -> tuple[Side, Side | str]:
+def _space(N: int, M: int, d: int) -> Iterator[Side]:
     """The space that "auto" picks against the faster of the two."""
     problem = gaussian(0, N, M, d)
     steps = max(8, int(2e8 / (N * M * (N + M + d))))
@@ -172,44 +180,38 @@ def _space(N: int, M: int, d: int) -> tuple[Side, Side | str]:
         sides[name] = Side(_in_double(run), steps)
         sides[name].call()
     best = min(sides, key=lambda name: min(seconds(sides[name].call) for _ in range(3)))
-    return sides[choose_space(problem, descent, "auto")], sides[best]
+    yield sides[choose_space(problem, descent, "auto")]
+    yield sides[best]
 
 
 SHAPES = [(5, 5, 3), (30, 30, 10), (30, 30, 30), (200, 200, 64), (1000, 10, 50), (10, 1000, 50)]
-WORKS = [
+BENCHMARKS = [
     *(
-        Work(
+        Benchmark(
             f"two-tokens{suffix}",
             f"descent step of two tokens{' (engram also finds events)' if suffix == '-events' else ''}",
-            functools.partial(_two_tokens, peer, events=suffix == "-events"),
-            peer,
+            functools.partial(_two_tokens, peer, events=suffix == "-events"), peer,
         )
         for suffix, peer in [("", AUTOGRAD), ("-hand", BY_HAND), ("-numpy", NUMPY), ("-events", AUTOGRAD)]
     ),
     *(
-        Work(
-            name,
-            "cell of Figure 3's grid, 100 x 100 x 10 cells of 1000 steps",
-            functools.partial(_sweep, peer),
-            peer,
-            repeats=5,
+        Benchmark(
+            name, "cell of Figure 3's grid, 100 x 100 x 10 cells of 1000 steps",
+            functools.partial(_sweep, peer), peer, repeats=5,
         )
         for name, peer in [("sweep", AUTOGRAD), ("sweep-batched", BATCHED)]
     ),
-    Work(
-        "compaction",
-        "cell of an easy 200 x 200 panel of 1000 steps",
-        _compaction,
-        "engram without dropping decided cells",
-        repeats=9,
+    Benchmark(
+        "compaction", "cell of an easy 200 x 200 panel of 1000 steps", _compaction,
+        "engram without dropping decided cells", repeats=9,
     ),
-    Work("flow", "gradient flow of N = M = 5, d = 10 to t = 1e9", _flow, "SciPy's LSODA", repeats=9),
+    Benchmark(
+        "flow", "gradient flow of N = M = 5, d = 10 to t = 1e9", _flow, "SciPy's LSODA", repeats=9
+    ),
     *(
-        Work(
-            f"auto-{N}-{M}-{d}",
-            f"descent step of N = {N}, M = {M}, d = {d} in the space picked",
-            functools.partial(_space, N, M, d),
-            "engram in the faster space",
+        Benchmark(
+            f"auto-{N}-{M}-{d}", f"descent step of N = {N}, M = {M}, d = {d} in the space picked",
+            functools.partial(_space, N, M, d), "engram in the faster space",
         )
         for N, M, d in SHAPES
     ),

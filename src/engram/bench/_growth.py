@@ -21,7 +21,7 @@ class Growth:
     """Median seconds at each size; both exponents are slopes of least squares through the logarithms.
 
     Args:
-        name: The work and the size that varies.
+        name: The task and the size that varies.
         size: What that size is called.
         fixed: What stays as it is.
         sizes: Its values.
@@ -43,11 +43,9 @@ class Growth:
 
 def fit_exponent(sizes: Any, times: Any) -> tuple[float, float]:
     """The slope of log time over log size, and its standard error."""
-    x, y = np.log(np.asarray(sizes, float)), np.log(np.asarray(times, float))
-    x = x - x.mean()
-    slope = x @ y / (x @ x)
-    rest = y - y.mean() - slope * x
-    return float(slope), float(np.sqrt(rest @ rest / max(len(x) - 2, 1) / (x @ x)))
+    fit: Any = np.polyfit(np.log(sizes), np.log(times), 1, cov=True)
+    (slope, _), covariance = fit
+    return float(slope), float(np.sqrt(covariance[0, 0]))
 
 
 def _gradient(N: int, M: int, d: int) -> Callable[[], Any]:
@@ -57,24 +55,24 @@ def _gradient(N: int, M: int, d: int) -> Callable[[], Any]:
 
 
 def _grid(side: int) -> Callable[[], Any]:
-    axes = {
-        "correlation": {"linspace": [0.5, 0.95, side]},
-        "learning_rate": {"logspace": [-1, 1, side]},
-    }
     spec: Any = {
         "problem": {"family": "two", "p1": 0.75},
         "dynamics": {"kind": "gd", "steps": 1000},
-        "axes": axes,
+        "axes": {
+            "correlation": {"linspace": [0.5, 0.95, side]},
+            "learning_rate": {"logspace": [-1, 1, side]},
+        },
         "sweep": {"observables": ["final_loss"]},
     }
     return lambda: sweep(spec, threads=1)
 
 
 _Make = Callable[[int], Callable[[], Any]]
-_WORKS: list[tuple[str, str, str, list[int], _Make, Callable[[int], float]]] = [
-    ("gradient against N", "N", "M = 1000, d = 128", [250, 500, 1000, 2000, 4000],
+_COUNTS = [250, 500, 1000, 2000, 4000]
+_TASKS: list[tuple[str, str, str, list[int], _Make, Callable[[int], float]]] = [
+    ("gradient against N", "N", "M = 1000, d = 128", _COUNTS,
      lambda n: _gradient(n, 1000, 128), lambda n: step_flops(n, 1000, 128)),
-    ("gradient against M", "M", "N = 1000, d = 128", [250, 500, 1000, 2000, 4000],
+    ("gradient against M", "M", "N = 1000, d = 128", _COUNTS,
      lambda n: _gradient(1000, n, 128), lambda n: step_flops(1000, n, 128)),
     ("gradient against d", "d", "N = M = 1000", [64, 128, 256, 512, 1024],
      lambda n: _gradient(1000, 1000, n), lambda n: step_flops(1000, 1000, n)),
@@ -84,9 +82,9 @@ _WORKS: list[tuple[str, str, str, list[int], _Make, Callable[[int], float]]] = [
 
 
 def measure_growth(tell: Callable[[str], None] = lambda _: None) -> list[Growth]:
-    """Time every work at every size, warm."""
+    """Time every task at every size, warm."""
     found = []
-    for name, size, fixed, sizes, make, count in _WORKS:
+    for name, size, fixed, sizes, make, count in _TASKS:
         tell(f"{name}: {', '.join(f'{n:,}' for n in sizes)} ({fixed})")
         times = []
         for n in sizes:

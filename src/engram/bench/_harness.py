@@ -2,17 +2,18 @@
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from engram.bench._limits import Limits
+from engram.bench._torch import NoPeer
 
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """One way to do a unit of work: `call` does `units` of them and returns when they are done.
+    """One way to do the task: `call` does `units` of it and returns when they are done.
 
     If it returns a text, that becomes the note beside the result.
     """
@@ -22,14 +23,13 @@ class Side:
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
-    """A piece of work, done by engram and by what a competent user would write without it.
+class Benchmark:
+    """A task, done by engram and by what a competent user would write without it.
 
     Args:
         name: What it is called on the command line.
-        work: What one unit is, for people.
-        prepare: Builds both sides when the work is run; the peer may instead be a text that says
-            why there is none.
+        unit: What one unit of it is, for people.
+        prepare: Yields engram's side, then the peer's, or raises `NoPeer` instead of the second.
         against: What the peer is, in a few words.
         dtype: The floats it computes with.
         flops: Arithmetic of the matrix products of one unit.
@@ -39,8 +39,8 @@ class Work:
     """
 
     name: str
-    work: str
-    prepare: Callable[[], tuple[Side, Side | str]]
+    unit: str
+    prepare: Callable[[], Iterable[Side]]
     against: str = ""
     dtype: str = "float64"
     flops: int | float = 0.0
@@ -82,41 +82,39 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def measure(work: Work, limits: Limits, *, repeats: int) -> Measured:
-    """Run a work: both sides once to warm up, then in turns."""
-    ours, theirs = work.prepare()
-    sides = [ours] + ([theirs] if isinstance(theirs, Side) else [])
-    notes = [[] for _ in sides]
-    first = [seconds(side.call) for side in sides] if work.warm_up else []
-    times = np.empty((min(repeats, work.repeats), len(sides)))
+def measure(benchmark: Benchmark, limits: Limits, *, repeats: int) -> Measured:
+    """Run a benchmark: both sides once to warm up, then in turns."""
+    prepared, notes = iter(benchmark.prepare()), ["", ""]
+    sides = [next(prepared)]
+    try:
+        sides.append(next(prepared))
+    except NoPeer as why:
+        notes[1] = str(why)
+    first: list[Any] = [None, None]
+    if benchmark.warm_up:
+        first = [*(seconds(side.call) for side in sides), None]
+    times = np.empty((min(repeats, benchmark.repeats), len(sides)))
     for index in np.ndindex(times.shape):
         start = time.perf_counter()
-        said = sides[index[1]].call()
+        result = sides[index[1]].call()
         times[index] = time.perf_counter() - start
-        notes[index[1]] = [said] if isinstance(said, str) else []
-    units = np.array([side.units for side in sides])
-    rates = units / np.median(times, axis=0)
-    quartiles = np.quantile(times, [0.25, 0.75], axis=0)
-    spreads = (quartiles[1] - quartiles[0]) / np.median(times, axis=0)
-    best = limits.seconds(work.dtype, work.flops, work.exps)
-    has_peer = len(sides) > 1
+        if isinstance(result, str):
+            notes[index[1]] = f"peer: {result}" if index[1] else result
+    medians, quartiles = np.median(times, axis=0), np.quantile(times, [0.25, 0.75], axis=0)
+    rates = [*([side.units for side in sides] / medians).tolist(), None]
+    spreads = [*((quartiles[1] - quartiles[0]) / medians).tolist(), None]
+    best = limits.seconds(benchmark.dtype, benchmark.flops, benchmark.exps)
     return Measured(
-        name=work.name,
-        work=work.work,
-        against=work.against if has_peer else "",
-        engram=float(rates[0]),
-        peer=float(rates[1]) if has_peer else None,
-        ratio=float(rates[0] / rates[1]) if has_peer else None,
-        limit_fraction=float(best * rates[0]) if best else None,
-        spread=float(spreads[0]),
-        peer_spread=float(spreads[1]) if has_peer else None,
-        first=first[0] if first else None,
-        peer_first=first[1] if first and has_peer else None,
-        note="; ".join(
-            [
-                *notes[0],
-                *(f"peer: {said}" for said in sum(notes[1:], [])),
-                *([theirs] if isinstance(theirs, str) else []),
-            ]
-        ),
+        name=benchmark.name,
+        work=benchmark.unit,
+        against=benchmark.against if rates[1] else "",
+        engram=rates[0],
+        peer=rates[1],
+        ratio=rates[0] / rates[1] if rates[1] else None,
+        limit_fraction=best * rates[0] if best else None,
+        spread=spreads[0],
+        peer_spread=spreads[1],
+        first=first[0],
+        peer_first=first[1],
+        note="; ".join(filter(None, notes)),
     )

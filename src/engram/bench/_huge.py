@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from engram.bench._peak import peak_bytes
+from engram.bench._process import peak_bytes
 
 
 def main(side: str, num: int, dim: int) -> None:

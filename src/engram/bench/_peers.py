@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from engram.bench._harness import Side
-from engram.bench._torch import NO_TORCH, load_torch
+from engram.bench._torch import load_torch
 from engram.problem import Problem
 
 AUTOGRAD = "PyTorch autograd"
@@ -41,19 +41,16 @@ def torch_gradient(problem: Problem, *, by_hand: bool) -> Any:
     return written if by_hand else autograd
 
 
-def torch_step(problem: Problem, W: np.ndarray, *, by_hand: bool = False) -> Side | str:
+def torch_step(problem: Problem, W: np.ndarray, *, by_hand: bool = False) -> Side:
     """One gradient at W."""
-    if (torch := load_torch()) is None:
-        return NO_TORCH
+    weights = load_torch().tensor(W, requires_grad=not by_hand)
     gradient = torch_gradient(problem, by_hand=by_hand)
-    weights = torch.tensor(W, requires_grad=not by_hand)
     return Side(lambda: gradient(weights))
 
 
-def torch_descent(problem: Problem, rate: Any, steps: int, *, by_hand: bool = False) -> Side | str:
+def torch_descent(problem: Problem, rate: Any, steps: int, *, by_hand: bool = False) -> Side:
     """Gradient descent from zero; a unit is a step."""
-    if (torch := load_torch()) is None:
-        return NO_TORCH
+    torch = load_torch()
     gradient = torch_gradient(problem, by_hand=by_hand)
 
     def run() -> None:

@@ -3,12 +3,14 @@
 import importlib
 from typing import Any
 
-NO_TORCH = "no PyTorch here: pip install 'engram[bench]' to compare"
+
+class NoPeer(Exception):
+    """There is nothing to compare with; says why."""
 
 
 def load_torch() -> Any:
-    """The module, or None: engram never needs it but to be compared with."""
+    """The module, which engram never needs but to be compared with."""
     try:
         return importlib.import_module("torch")
     except ImportError:
-        return None
+        raise NoPeer("no PyTorch here: pip install 'engram[bench]' to compare") from None

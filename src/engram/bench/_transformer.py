@@ -2,16 +2,17 @@
 
 import functools
 import json
-import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from engram.bench._harness import Side, Work
-from engram.bench._peak import peak_bytes, run_apart
+from engram.bench._harness import Benchmark, Side, seconds
 from engram.bench._peers import AUTOGRAD
-from engram.bench._torch import NO_TORCH, load_torch
+from engram.bench._process import peak_bytes, run_apart
+from engram.bench._torch import NoPeer, load_torch
 from engram.transformer import (
+    MATRICES,
     Config,
     Model,
     Passes,
@@ -27,10 +28,9 @@ _SEQUENCES = 64
 _TYPICAL = 77  # positions that count, on average, of 256
 
 
-def _torch_step(model: Model, sequences: Sequences, trained: tuple[str, ...]) -> Side | str:
+def _torch_step(model: Model, sequences: Sequences, trained: tuple[str, ...]) -> Side:
     """One full-batch gradient by autograd, in batches of the size that is fastest here."""
-    if (torch := load_torch()) is None:
-        return NO_TORCH
+    torch = load_torch()
     names = ("wk1", "wv1", "wo1", "wk2", "wv2", "wo2")
     W = {name: torch.tensor(np.asarray(model[name])) for name in names}
     W_E, W_P, W_U = (torch.tensor(np.asarray(x)) for x in (model.W_E, model.W_P, model.W_U))
@@ -57,14 +57,9 @@ def _torch_step(model: Model, sequences: Sequences, trained: tuple[str, ...]) ->
             loss = torch.nn.functional.cross_entropy(logits, targets[where], reduction="sum")
             (loss / total).backward()
 
-    def seconds(size: int) -> float:
-        step(size)
-        began = time.perf_counter()
-        step(size)
-        return time.perf_counter() - began
-
-    best = min((4, 8, 16, 32), key=seconds)
-    return Side(functools.partial(step, best), len(sequences.tokens))
+    steps = [functools.partial(step, size) for size in (4, 8, 16, 32)]
+    best = min(steps, key=lambda step: (step(), seconds(step))[1])  # warm
+    return Side(best, len(sequences.tokens))
 
 
 def _data(dim: int, num: int) -> tuple[Model, Sequences]:
@@ -73,7 +68,7 @@ def _data(dim: int, num: int) -> tuple[Model, Sequences]:
     return make_model(config, sequences.num_tokens), sequences
 
 
-def _drawing() -> tuple[Side, Side | str]:
+def _drawing() -> Iterator[Side]:
     """Sequences of the task, and the same law token by token."""
     law, length, num = shakespeare(), 256, 2
     triggers, rng = set(law.most_frequent(5).tolist()), np.random.default_rng(0)
@@ -87,30 +82,33 @@ def _drawing() -> tuple[Side, Side | str]:
                 z = tokens[-1]
                 tokens.append(outputs[z] if z in triggers else int(rng.choice(64, p=follow[z])))
 
-    def vectorised() -> None:
-        bigram_task(Config(sequences=4096))
-
-    return Side(vectorised, 4096), Side(token_by_token, num)
+    yield Side(lambda: bigram_task(Config(sequences=4096)), 4096)
+    yield Side(token_by_token, num)
 
 
-def _step(dim: int) -> tuple[Side, Side | str]:
-    trained = ("wo2", "wk2", "wk1")
+def _regression(model: Model, sequences: Sequences) -> Regression:
+    return Regression(Passes(model, sequences, ("wo2",), whole=False))
+
+
+def _state(model: Model) -> dict[str, Any]:
+    return {name: model[name] for name in MATRICES}
+
+
+def _step(dim: int) -> Iterator[Side]:
     model, sequences = _data(dim, _SEQUENCES)
-    passes = Passes(model, sequences, trained)
-    state = {name: model[name] for name in trained}
-    ours = Side(lambda: (passes.measure(state), None)[1], _SEQUENCES)
-    return ours, _torch_step(model, sequences, trained)
+    passes, state = Passes(model, sequences, MATRICES), _state(model)
+    yield Side(lambda: passes.measure(state), _SEQUENCES)
+    yield _torch_step(model, sequences, MATRICES)
 
 
-def _alone(dim: int) -> tuple[Side, Side | str]:
+def _alone(dim: int) -> Iterator[Side]:
     model, sequences = _data(dim, 4 * _SEQUENCES)
-    regression = Regression(Passes(model, sequences, ("wo2",), whole=False))
-    state = {"wo2": model["wo2"][None]}
-    ours = Side(lambda: (regression.measure_all(state), None)[1], 4 * _SEQUENCES)
-    return ours, _torch_step(model, sequences, ("wo2",))
+    regression, state = _regression(model, sequences), {"wo2": model["wo2"][None]}
+    yield Side(lambda: regression.measure_all(state), 4 * _SEQUENCES)
+    yield _torch_step(model, sequences, ("wo2",))
 
 
-def _paper_scale() -> tuple[Side, Side | str]:
+def _paper_scale() -> Iterator[Side]:
     def run() -> str:
         found = run_apart("engram.bench._transformer")
         return (
@@ -118,28 +116,22 @@ def _paper_scale() -> tuple[Side, Side | str]:
             f"peak {found['peak'] / 2**30:.2f} GiB"
         )
 
-    return Side(run), "too slow to time here"
+    yield Side(run)
+    raise NoPeer("too slow to time here")
 
 
 def main() -> None:
     """One step at the paper's scale, of W_O^2 alone and of all three, printed as JSON."""
     use_devices()
     model, sequences = _data(64, 16_384)
-    passes = Passes(model, sequences, ("wo2",), whole=False)
-    regression = Regression(passes)
     state = {"wo2": model["wo2"][None]}
-    regression.measure_all(state)
-    began = time.perf_counter()
-    regression.measure_all(state)
-    alone = time.perf_counter() - began
-    del regression, passes
-    trained = ("wo2", "wk2", "wk1")
-    passes = Passes(model, sequences, trained)
-    began = time.perf_counter()
-    passes.measure({name: model[name] for name in trained})
-    everything = time.perf_counter() - began
-    found = {"alone": alone, "all": everything, "peak": peak_bytes()}
-    print(json.dumps(found))  # noqa: T201  read by the caller
+    alone = functools.partial(_regression(model, sequences).measure_all, state)
+    alone()
+    times = {"alone": seconds(alone)}
+    del alone
+    everything = functools.partial(Passes(model, sequences, MATRICES).measure, _state(model))
+    times |= {"all": seconds(everything), "peak": peak_bytes()}
+    print(json.dumps(times))  # noqa: T201  read by the caller
 
 
 def _flops(d: int, N: int = 64, T: int = 256, Q: int = _TYPICAL) -> float:
@@ -157,45 +149,28 @@ def _exps(N: int = 64, T: int = 256, Q: int = _TYPICAL) -> float:
     return T * T / 2 + Q * T / 2 + Q * N
 
 
-WORKS = [
-    Work(
-        f"transformer-{d}",
-        f"gradient in all three matrices, d = {d}, T = 256, float32, per sequence",
-        functools.partial(_step, d),
-        AUTOGRAD,
-        "float32",
-        _flops(d),
-        _exps(),
-        repeats=15,
-    )
-    for d in (64, 128)
-]
-WORKS += [
-    Work(
-        "sequences",
-        "draw a sequence of 256 of the bigram task",
-        _drawing,
-        "NumPy, token by token",
+BENCHMARKS = [
+    *(
+        Benchmark(
+            f"transformer-{d}", f"gradient in all three matrices, d = {d}, T = 256, float32, per sequence",
+            functools.partial(_step, d), AUTOGRAD, "float32", _flops(d), _exps(), repeats=15,
+        )
+        for d in (64, 128)
+    ),
+    Benchmark(
+        "sequences", "draw a sequence of 256 of the bigram task", _drawing, "NumPy, token by token",
         repeats=9,
     ),
-    Work(
-        "transformer-wo2",
-        "gradient in W_O^2 alone, d = 64, T = 256, float32, per sequence",
-        functools.partial(_alone, 64),
-        AUTOGRAD,
-        "float32",
-        _alone_flops(64),
-        _TYPICAL * 64,
-        repeats=15,
+    Benchmark(
+        "transformer-wo2", "gradient in W_O^2 alone, d = 64, T = 256, float32, per sequence",
+        functools.partial(_alone, 64), AUTOGRAD, "float32", _alone_flops(64), _TYPICAL * 64, repeats=15,
     ),
-    Work(
+    Benchmark(
         "transformer-paper",
         "both kinds of step on 16,384 sequences of 256, d = 64, with all that comes before",
-        _paper_scale,
-        repeats=1,
-        warm_up=False,
+        _paper_scale, repeats=1, warm_up=False,
     ),
-]
+]  # fmt: skip
 
 if __name__ == "__main__":
     main()

@@ -5,8 +5,9 @@ import datetime
 import json
 import platform
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +15,9 @@ from rich.table import Table
 
 from engram._errors import InputError
 from engram.cli._targets import check_picture, write_picture
+
+if TYPE_CHECKING:
+    from engram.bench import Growth, Measured
 
 
 def bench(
@@ -33,76 +37,60 @@ def bench(
     check_picture("--plot", plot)
     if growth and names:
         raise InputError(
-            "--growth times works of its own, got NAME as well. Leave one of them out."
+            "--growth has benchmarks of its own, got NAME as well. Leave one of them out."
         )
     # Before JAX and PyTorch are imported, for they size their thread pools then.
-    from engram.bench._threads import pin_threads
+    from engram.bench import pin_threads
 
     cores = pin_threads(threads)
+    from engram.bench import BENCHMARKS, draw_growth, draw_ratios, measure_growth
     from engram.transformer import use_devices
 
     use_devices(cores)
     if only_list:
-        _list()
+        for each in BENCHMARKS.values():
+            against = f" (against {each.against})" if each.against else ""
+            print(f"{each.name:22} {each.unit}{against}")
         return
-    rows: list[Any] = _growth() if growth else _ratios(names or [], repeats)
+    # A line, not a spinner: a spinner would take turns on the cores that are being timed.
+    say = lambda text: Console(stderr=True).print(f"[dim]{text}[/dim]")
+    rows: list[Any] = measure_growth(say) if growth else _ratios(names or [], repeats, say)
+    where = f"{cores} core{'s' if cores > 1 else ''}"
     if as_json:
         json.dump([dataclasses.asdict(row) for row in rows], sys.stdout, indent=2)
         print()
-    elif growth:
-        _show_growth(rows, cores)
     else:
-        _show_ratios(rows, cores)
+        (_show_growth if growth else _show_ratios)(rows, where)
     if plot is not None:
-        _draw(rows, growth, cores, plot)
+        title = f"{where}, {platform.machine()}, {datetime.date.today()}"
+        write_picture((draw_growth if growth else draw_ratios)(rows, title), plot, sys.stderr)
 
 
-def _list() -> None:
-    from engram.bench import WORKS
-
-    for work in WORKS.values():
-        print(
-            f"{work.name:22} {work.work}" + (f" (against {work.against})" if work.against else "")
-        )
-
-
-def _ratios(names: list[str], repeats: int) -> list[Any]:
-    from engram.bench import WORKS, Limits, measure
+def _ratios(names: list[str], repeats: int, say: Callable[[str], None]) -> list["Measured"]:
+    from engram.bench import BENCHMARKS, Limits, measure
 
     chosen = {
-        name: [work for work in WORKS if work == name or work.startswith(f"{name}-")]
+        name: [each for each in BENCHMARKS if each == name or each.startswith(f"{name}-")]
         for name in names
     }
-    unknown = [name for name, works in chosen.items() if not works]
+    unknown = [name for name, benchmarks in chosen.items() if not benchmarks]
     if unknown:
         raise InputError(
-            f"NAME must be one of {', '.join(WORKS)}, got {', '.join(unknown)}. "
+            f"NAME must be one of {', '.join(BENCHMARKS)}, got {', '.join(unknown)}. "
             "`engram bench --list` says what each is."
         )
-    wanted = list(dict.fromkeys(work for works in chosen.values() for work in works) or WORKS)
-    limits, progress, found = Limits(), Console(stderr=True), []
+    wanted = list(dict.fromkeys(sum(chosen.values(), [])) or BENCHMARKS)
+    limits, rows = Limits(), []
     for index, name in enumerate(wanted):
-        # A line, not a spinner: a spinner would take turns on the cores that are being timed.
-        progress.print(f"[dim]{index + 1} of {len(wanted)}, {name}: {WORKS[name].work}[/dim]")
-        found.append(measure(WORKS[name], limits, repeats=repeats))
-    return found
+        say(f"{index + 1} of {len(wanted)}, {name}: {BENCHMARKS[name].unit}")
+        rows.append(measure(BENCHMARKS[name], limits, repeats=repeats))
+    return rows
 
 
-def _growth() -> list[Any]:
-    from engram.bench import measure_growth
-
-    progress = Console(stderr=True)
-    return measure_growth(lambda text: progress.print(f"[dim]{text}[/dim]"))
-
-
-def _cores(cores: int) -> str:
-    return f"{cores} core{'s' if cores > 1 else ''}"
-
-
-def _show_ratios(rows: list[Any], cores: int) -> None:
+def _show_ratios(rows: list["Measured"], where: str) -> None:
     from engram.bench import ratio_text
 
-    table = Table(title=f"units per second on {_cores(cores)} (median)")
+    table = Table(title=f"units per second on {where} (median)")
     table.add_column("name", no_wrap=True)
     for column in ("engram", "peer", "ratio", "of limit"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -122,10 +110,10 @@ def _show_ratios(rows: list[Any], cores: int) -> None:
         console.print(f"[bold]{row.name}[/bold]: {row.work}.{against}{notes}")
 
 
-def _show_growth(rows: list[Any], cores: int) -> None:
+def _show_growth(rows: list["Growth"], where: str) -> None:
     console = Console()
     for row in rows:
-        table = Table(title=f"{row.name} ({row.fixed}), {_cores(cores)}")
+        table = Table(title=f"{row.name} ({row.fixed}), {where}")
         table.add_column(row.size, justify="right")
         table.add_column("milliseconds", justify="right")
         for size, seconds in zip(row.sizes, row.seconds, strict=True):
@@ -135,10 +123,3 @@ def _show_growth(rows: list[Any], cores: int) -> None:
             f"time grows like {row.size}^{row.exponent:.2f} (±{row.error:.2f}); "
             f"operations over the same sizes like {row.size}^{row.counted:.2f}"
         )
-
-
-def _draw(rows: list[Any], growth: bool, cores: int, plot: Path) -> None:
-    from engram.bench import draw_growth, draw_ratios
-
-    title = f"{_cores(cores)}, {platform.machine()}, {datetime.date.today()}"
-    write_picture((draw_growth if growth else draw_ratios)(rows, title), plot, sys.stderr)

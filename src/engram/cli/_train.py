@@ -1,15 +1,21 @@
-"""`engram train`: the transformer, into a folder that can be gone on with."""
+"""`engram train`: the transformer, into a folder that can be resumed."""
 
+import dataclasses
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from engram._errors import InputError
 from engram.cli._options import merged, with_options
 from engram.cli._run import end_interrupted, typed
 from engram.cli._targets import check_out, check_picture, write_picture
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from engram.transformer import Config, Training
 
 
 @with_options("transformer", "dynamics")
@@ -34,6 +40,7 @@ def train(
     step), start.npz and checkpoints to a folder. Run it again to resume, also with more --steps.
     """
     from engram._progress import progress_bar
+    from engram.figures.training_picture import draw_training
     from engram.specs import read_training
     from engram.transformer import train as run
     from engram.transformer import use_devices
@@ -44,11 +51,9 @@ def train(
     cluster = _cluster(distributed, coordinator, processes, process)
     tables, source = merged(spec, tables, {"dynamics": {"learning_rate": 10.0, "steps": 100}})
     config, runs, begun_from = read_training(tables, source)
-    _check_sizes(tables.get("transformer", {}), config, start, data)
     is_first = use_devices(devices, cluster)
     check_out(out)
-    _check_start(config, start, data, out, begun_from)
-    console = Console(quiet=not is_first)
+    _check_files(config, start, data, tables.get("transformer", {}), begun_from, out)
     again = typed()
     try:
         with progress_bar(f"train {out.name}", "steps") as tell:
@@ -58,54 +63,56 @@ def train(
             )  # fmt: skip
     except KeyboardInterrupt:
         end_interrupted(f"what was done is kept. To resume: {again}" if is_first else "")
-    for line in _summary(made.log):
-        console.print(line, highlight=False, soft_wrap=True)
+    lines = _summary(made.log)
     if start is None and data is None and made.log.attrs["status"] == "completed":
-        console.print(_held_out(config, made), highlight=False, soft_wrap=True)
-    if is_first and plot is not None:
-        _draw(made.log, plot)
-    console.print(f"written: {out}", highlight=False, soft_wrap=True)
-
-
-def _check_sizes(asked: dict[str, Any], config: Any, start: Any, data: Any) -> None:
-    """Sizes come from the files, if there are any; what was asked for otherwise is told."""
-    from engram.transformer import prepare, sized
-
-    names = [name for name in ("dim", "sequences", "length", "num_triggers") if name in asked]
-    if not names or (start is None and data is None):
+        lines.append(_held_out(config, made))  # by all processes together
+    if not is_first:
         return
-    found = sized(config, *prepare(config, start, data))
+    print(*lines, sep="\n")
+    if plot is not None:
+        write_picture(draw_training(made.log), plot)
+    print(f"written: {out}")
+
+
+def _check_files(
+    config: "Config",
+    start: Path | None,
+    data: Path | None,
+    asked: dict[str, Any],
+    begun_from: str | None,
+    out: Path,
+) -> None:
+    """Sizes come from the files, if there are any; a spec that names its start must get that very start."""
+    from engram.transformer import fingerprint, prepare, sized
+
+    is_new = begun_from is not None and not (out / "config.toml").exists()
+    names = [name for name in ("dim", "sequences", "length", "num_triggers") if name in asked]
+    if start is None and data is None:
+        names = []
+    if not names and not is_new:
+        return
+    model, sequences = prepare(config, start, data)
     for name in names:
-        option, size = f"--{name.replace('_', '-')}", getattr(found, name)
-        if asked[name] == size:
-            continue
-        if name == "dim":
+        option, size = f"--{name.replace('_', '-')}", getattr(sized(config, model, sequences), name)
+        if asked[name] != size and name == "dim":
             raise InputError(
                 f"{option} must be {size}, as in {start or data}, got {asked[name]}. Leave it out."
             )
-        Console(stderr=True).print(
-            f"{option} is {size}, as in {data or start}, not {asked[name]}", highlight=False, soft_wrap=True
-        )  # fmt: skip
-
-
-def _check_start(config: Any, start: Any, data: Any, out: Path, begun_from: str | None) -> None:
-    """A config.toml that names its start must get that very start."""
-    from engram.transformer import fingerprint, prepare
-
-    if begun_from is None or (out / "config.toml").exists():
-        return
-    if fingerprint(*prepare(config, start, data)) != begun_from:
+        if asked[name] != size:
+            print(f"{option} is {size}, as in {data or start}, not {asked[name]}", file=sys.stderr)
+    if is_new and fingerprint(model, sequences) != begun_from:
         raise InputError(
             "SPEC was begun from other weights or sequences ([start] in it). Give the start.npz beside it "
             "as --start, or strike out its [start]."
         )
 
 
-def _summary(log: Any) -> list[str]:
+def _summary(log: "xr.Dataset") -> list[str]:
     """How each run went, in a line or two."""
     import numpy as np
 
     is_one = "run" not in log.dims
+    ended = np.atleast_1d(log.attrs.get("not_finite_at", -1))
     lines = []
     for k in range(1 if is_one else log.sizes["run"]):
         part = log if is_one else log.isel(run=k)
@@ -116,44 +123,32 @@ def _summary(log: Any) -> list[str]:
             continue
         last = known[-1]
         name = "" if is_one else f"learning rate {float(part.learning_rate):g}: "
-        lines.append(
-            f"{name}loss {loss[0]:.5g} at the start, {loss[last]:.5g} at step {last} "
-            f"(highest {loss[known].max():.5g}); accuracy {accuracy[last]:.3f}"
-        )
         positive = ", ".join(
             f"{label} {(part[f'margins_{key}'].values[last] > 0).mean():.0%}"
             for key, label in (("wo2", "W_O^2"), ("wk2", "W_K^2"), ("wk1", "W_K^1"))
         )
-        lines.append(f"  positive margins at that step: {positive}")
-        ended = log.attrs.get("not_finite_at")
-        if ended is not None and np.atleast_1d(ended)[k] >= 0:
+        lines += [
+            f"{name}loss {loss[0]:.5g} at the start, {loss[last]:.5g} at step {last} "
+            f"(highest {loss[known].max():.5g}); accuracy {accuracy[last]:.3f}",
+            f"  positive margins at that step: {positive}",
+        ]
+        if ended.max() >= 0 and ended[k] >= 0:
             lines.append(
-                f"  not finite after step {np.atleast_1d(ended)[k]}: stopped there. Try a smaller "
-                "learning rate."
+                f"  not finite after step {ended[k]}: stopped there. Try a smaller learning rate."
             )
     return lines
 
 
-def _held_out(config: Any, made: Any) -> str:
-    import dataclasses
-
+def _held_out(config: "Config", made: "Training") -> str:
     from engram.transformer import bigram_task, evaluate
 
+    other = dataclasses.replace(config, sequences=256)
     try:
-        fresh = bigram_task(
-            dataclasses.replace(config, sequences=256), seed=config.seed + 1_000_003
-        )
+        fresh = bigram_task(other, seed=config.seed + 1_000_003)
     except InputError as error:  # the corpus has moved: the training is none the worse
         return f"accuracy on other sequences was not measured: {error}"
-    found = [evaluate(model, fresh)["accuracy"] for model in made.models]
-    shown = ", ".join(f"{accuracy:.3f}" for accuracy in found)
+    shown = ", ".join(f"{evaluate(model, fresh)['accuracy']:.3f}" for model in made.models)
     return f"accuracy on 256 sequences never trained on: {shown}"
-
-
-def _draw(log: Any, path: Path) -> None:
-    from engram.figures.training_picture import draw_training
-
-    write_picture(draw_training(log), path)
 
 
 def _cluster(
@@ -168,8 +163,4 @@ def _cluster(
             "--coordinator, --processes and --process go together: HOST:PORT, how many, and which (from 0). "
             "Give all three, or --distributed alone under Slurm."
         )
-    return {
-        "coordinator_address": coordinator,
-        "num_processes": processes,
-        "process_id": process,
-    }
+    return {"coordinator_address": coordinator, "num_processes": processes, "process_id": process}

@@ -5,7 +5,7 @@ import pytest
 
 import engram
 from engram._checks import InputError
-from engram.bench import WORKS, Growth, Measured, draw_growth, draw_ratios, fit_exponent
+from engram.bench import BENCHMARKS, Growth, Measured, draw_growth, draw_ratios, fit_exponent
 
 
 def test_an_exact_power_law_has_its_exponent_and_no_error():
@@ -24,10 +24,10 @@ def test_the_error_of_an_exponent_covers_it():
     assert abs(np.mean(away) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 400)
 
 
-def test_every_work_says_what_it_is_against():
-    assert all(work.against or name == "transformer-paper" for name, work in WORKS.items())
+def test_every_benchmark_says_what_it_is_against():
+    assert all(each.against or name == "transformer-paper" for name, each in BENCHMARKS.items())
     for name in ("two-tokens-hand", "memory-float64-hand", "huge-memory", "sharpness-32"):
-        assert name in WORKS
+        assert name in BENCHMARKS
 
 
 def test_plain_loops_compute_what_engram_does():
@@ -58,7 +58,7 @@ def test_pictures_have_a_bar_or_a_panel_for_each_row():
     assert "1.00" in panels[0].get_legend().get_texts()[0].get_text()
 
 
-def test_growth_times_works_of_its_own():
+def test_growth_has_benchmarks_of_its_own():
     from engram.cli._bench import bench
 
     options = dict(as_json=False, threads=1, repeats=1, only_list=False, plot=None)
