@@ -41,7 +41,7 @@ def test_the_browser_is_opened_or_asked_for(here, monkeypatch, opens):
     monkeypatch.setattr(_explore.webbrowser, "open", stand_in)
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr("engram.explorer.server.Explorer.wait", lambda self: self.stop())
-    monkeypatch.setattr("engram.explorer.server.Warming.start", lambda self: None)
+    monkeypatch.setattr("engram.explorer._presets.COMMON_STATES", [])
     done = here("explore")
     assert done.returncode == 0
     assert seen == [200]

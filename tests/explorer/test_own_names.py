@@ -9,6 +9,7 @@ from typing import Any, Literal
 import httpx
 import numpy as np
 import pytest
+from contract import unpack
 
 import engram
 from engram._checks import InputError
@@ -33,7 +34,7 @@ def request(**state):
 
 
 def ask(**state):
-    return payloads.unpack(payloads.compute(request(**state), {}))
+    return unpack(payloads.compute(request(**state), {}))
 
 
 STATES = [

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+from contract import unpack
 
 import engram
 from engram import capacity, planes
@@ -31,7 +32,7 @@ def ask(problem=TWO, runs=GD, steps=34, parts=("plane", "runs"), own=None, **mor
     state = {"problem": problem, "runs": runs, "steps": steps, **more}
     request = {"client": "test", "parts": list(parts), "state": state}
     request = read_request(json.dumps(request).encode())
-    return payloads.unpack(payloads.compute(request, own or {}))
+    return unpack(payloads.compute(request, own or {}))
 
 
 def lines_of(own=None, **state):
@@ -41,7 +42,7 @@ def lines_of(own=None, **state):
 def test_a_payload_comes_back_as_it_was():
     arrays = {"a": np.array([[1.5, -0.0], [np.nan, np.inf]]), "none": np.zeros((0, 2))}
     packed = payloads.pack({"x": float("nan"), "y": [np.float64(2), {"z": None}]}, arrays)
-    header, found = payloads.unpack(packed)
+    header, found = unpack(packed)
     assert header == {"x": None, "y": [2.0, {"z": None}]}
     for name, values in arrays.items():
         assert found[name].tobytes() == values.tobytes()

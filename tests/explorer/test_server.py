@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from contract import unpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,7 +84,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(web):
 def test_compute_answers_with_the_librarys_numbers(web):
     answer = web.post("/api/compute", json=ASKED)
     assert answer.status_code == 200
-    header, arrays = payloads.unpack(answer.content)
+    header, arrays = unpack(answer.content)
     problem = engram.two_tokens(0.95, 0.75)
     run = engram.simulate(problem, engram.GradientDescent(10.0, 34))
     assert np.array_equal(arrays["runs.0.loss"], run.loss.values)
@@ -271,7 +272,7 @@ def test_extreme_states_are_answered(web):
     for change in extremes:
         answer = web.post("/api/compute", json=ASKED | {"state": STATE | change})
         assert answer.status_code == 200, (change, answer.text)  # what takes too long is refused
-        header, arrays = payloads.unpack(answer.content)
+        header, arrays = unpack(answer.content)
         assert header["runs"][0]["status"] in ("completed", "not finite", "step limit"), change
         assert len(arrays["runs.0.loss"])
 
@@ -389,7 +390,7 @@ def test_explore_shows_a_problem_of_ones_own():
         name = page.url.split("name=")[1]
         body = ASKED | {"state": STATE | {"problem": {"kind": "own", "name": name}}}
         with httpx.Client(base_url=page.url.split("#")[0], timeout=60, trust_env=False) as client:
-            header, _ = payloads.unpack(client.post("/api/compute", json=body).content)
+            header, _ = unpack(client.post("/api/compute", json=body).content)
             assert header["plane"]["sizes"] == [5, 2, 2]
             policy = client.get("/").headers["content-security-policy"]
             assert "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*" in policy

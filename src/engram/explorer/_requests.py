@@ -1,6 +1,7 @@
 """What the page may ask for: every number bounded, every name known. The page's URL holds the same."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -26,7 +27,7 @@ from engram.explorer._controls import (
     names_for,
     out_of_bounds,
 )
-from engram.registry import Entry, fields_of, names_of, used_in
+from engram.registry import CHOOSERS, Entry, fields_of, names_of, used_in
 from engram.specs import Faults, read_table
 
 MOST_RUNS = 4
@@ -35,7 +36,7 @@ DENSE_STEPS = 1000  # up to here every step is recorded
 FEW_STEPS = 400  # recorded, evenly on a logarithmic scale, beyond
 _LONGEST = 200  # characters of a text
 _DEEPEST = 4  # levels of lists in a table
-_CHOOSERS = ("kind", "optimizer", "sampling")  # of a dynamics
+_CHOSEN = ("kind", "optimizer", "sampling")  # of a dynamics
 
 Seed = Annotated[int, Field(ge=SEEDS[0], le=SEEDS[1])]
 Rate = Annotated[float, Field(ge=RATES[0], le=RATES[1], allow_inf_nan=False)]
@@ -57,54 +58,40 @@ class Refused(ValueError):
         self.faults = faults
 
 
-class _TableFaults(Faults):
-    """Faults by the field of a table; the request knows where the table stands."""
-
-    def __init__(self) -> None:
-        super().__init__("the request")
-        self._by_field: list[str] = []
-
-    def add(self, place: str, words: str) -> None:
-        field = place.partition(".")[2]
-        self._by_field.append(f".{field}: {words}" if field else f": {words}")
-
-    def check(self) -> None:
-        if self._by_field:
-            raise Refused(*dict.fromkeys(self._by_field))
-
-
 def _read_table(
     kind: str, given: dict[str, Any], supplied: Mapping[str, Any] = {}
 ) -> dict[str, Any]:
     """A table, checked by the registry's fields and the page's bounds, with the fields that were given."""
-    faults, chooser = _TableFaults(), "family" if kind == "problem" else "kind"
-    _check_plain(given, faults)
+    _refuse(_too_large(given))
+    chooser = CHOOSERS.get(kind, "kind")
     name = given.get(chooser)
     if name in names_of(kind):
         if name not in names_for(kind):
-            faults.add(f"{kind}.{chooser}", f"{name!r} cannot be chosen here. Pick another.")
-            faults.check()
-        for field in set(given) & set(hidden_fields(kind, name)):
-            faults.add(f"{kind}.{field}", "is set by the page. Leave it out.")
+            raise Refused(f".{chooser}: {name!r} cannot be chosen here. Pick another.")
+        hidden = [field for field in hidden_fields(kind, name) if field in given]
+        _refuse(f".{field}: is set by the page. Leave it out." for field in hidden)
+    faults = Faults("the request")
     table = read_table(kind, {**supplied, **given}, faults)
-    faults.check()
-    for field, words in out_of_bounds(fields_of(kind, table), table):
-        if field in given:
-            faults.add(f"{kind}.{field}", words)
-    faults.check()
+    _refuse(re.sub(r"^\w+", "", line) for line in faults.lines)  # where the table stands is known
+    bounds = out_of_bounds(fields_of(kind, table), table)
+    _refuse(f".{field}: {words}" for field, words in bounds if field in given)
     return {field: table[field] for field in given if field in table}
 
 
-def _check_plain(given: Any, faults: _TableFaults, depth: int = 0) -> None:
-    """Refuse long texts and deep lists."""
+def _refuse(faults: Iterable[str]) -> None:
+    if faults := list(faults):
+        raise Refused(*faults)
+
+
+def _too_large(given: Any, depth: int = 0) -> Iterator[str]:
+    """What is said of long texts and deep lists."""
     for item in given.values() if isinstance(given, dict) else given:
         if isinstance(item, str) and len(item) > _LONGEST:
-            faults.add("", f"a text must have at most {_LONGEST} characters, got {len(item)}.")
+            yield f": a text must have at most {_LONGEST} characters, got {len(item)}."
         if isinstance(item, list | dict) and depth == _DEEPEST:
-            faults.add("", "a field nests too deep. Write fewer levels.")
+            yield ": a field nests too deep. Write fewer levels."
         elif isinstance(item, list | dict):
-            _check_plain(item, faults, depth + 1)
-    faults.check()
+            yield from _too_large(item, depth + 1)
 
 
 # --- problems -------------------------------------------------------------------------------------------
@@ -196,7 +183,7 @@ def _read_dynamics(given: dict[str, Any]) -> dict[str, Any]:
 
 def _fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a table may have, as far as what it chooses is known."""
-    names = {name: given[name] for name in _CHOOSERS if isinstance(given.get(name), str)}
+    names = {name: given[name] for name in _CHOSEN if isinstance(given.get(name), str)}
     return fields_of("dynamics", names) if names.get("kind") in names_of("dynamics") else {}
 
 

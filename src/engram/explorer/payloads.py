@@ -74,18 +74,6 @@ def pack(header: dict[str, Any], arrays: Mapping[str, Any]) -> bytes:
     return b"".join([len(text).to_bytes(4, "little"), text, *blocks])
 
 
-def unpack(payload: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The inverse of `pack`, as the page does it."""
-    size = int.from_bytes(payload[:4], "little")
-    header = json.loads(payload[4 : 4 + size])
-    arrays = {}
-    for name, (shape, place) in header.pop("arrays").items():
-        count = math.prod(shape)
-        flat = np.frombuffer(payload, "<f8", count, 4 + size + place)
-        arrays[name] = flat.reshape(shape)
-    return header, arrays
-
-
 def _plain(value: Any) -> Any:
     """Numbers that JSON has: what is not finite becomes null."""
     if isinstance(value, dict):

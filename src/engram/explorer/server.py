@@ -22,6 +22,7 @@ from engram._checks import InputError
 from engram.explorer._http import Guard, Protocol
 from engram.explorer._jobs import Busy, Jobs, Stale, TooLong
 
+_log = logging.getLogger("engram.explorer")
 MOST_BYTES = 32_768  # of a request
 _BODY_SECONDS = 5.0
 _OWN_FAULT = "The server met an error of its own; change something and try again"
@@ -45,7 +46,7 @@ class Explorer:
     def __init__(self, port: int = 0, *, framed: bool = False, warm: bool = True):
         self.own: dict[str, Any] = {}  # problems that Python sessions have handed over
         self.boot = secrets.token_hex(8)
-        self.warming = Warming() if warm else None
+        self.warming: dict[str, Any] = {"done": 0, "total": int(warm), "now": "loading JAX"}
         self.jobs = Jobs()
         self._socket = _listen(port)
         self.port: int = self._socket.getsockname()[1]
@@ -57,11 +58,27 @@ class Explorer:
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
-            target=self._server.run,
-            kwargs={"sockets": [self._socket]},
-            daemon=True,
-            name="engram-explorer",
+            target=lambda: asyncio.run(self._serve(warm)), daemon=True, name="engram-explorer"
         )
+
+    async def _serve(self, warm: bool) -> None:
+        warming = asyncio.create_task(self._warm()) if warm else None
+        await self._server.serve([self._socket])
+        if warming is not None:
+            warming.cancel()
+
+    async def _warm(self) -> None:
+        """Compile for the common shapes, one after the other, so that the first drag is quick too."""
+        payloads, requests = await _load("payloads"), await _load("_requests")
+        states = (await _load("_presets")).COMMON_STATES
+        for done, (name, state) in enumerate(states):
+            self.warming = {"done": done, "total": len(states), "now": name}
+            compute = lambda job, state=state: payloads.compute(requests.read_state(state), {}, job)
+            try:
+                await self.jobs.answer("warming", compute)
+            except Exception:  # it will be met again, and reported, when it is asked for
+                _log.exception("%s could not be computed", name)
+        self.warming = {"done": len(states), "total": len(states), "now": None}
 
     @property
     def url(self) -> str:
@@ -75,8 +92,6 @@ class Explorer:
             if not self._thread.is_alive():
                 raise InputError("the explorer's server did not start.")
             time.sleep(0.01)
-        if self.warming is not None:
-            self.warming.start()
         return self
 
     def wait(self) -> None:
@@ -86,8 +101,6 @@ class Explorer:
 
     def stop(self) -> None:
         """End the server and what is at work."""
-        if self.warming is not None:
-            self.warming.stop()
         self.jobs.close()
         self._server.should_exit = True
         if self._thread.is_alive():
@@ -123,12 +136,8 @@ def make_app(explorer: Explorer) -> Starlette:
         return Response(files[name].read_bytes(), media_type=_KINDS[suffix])
 
     async def status(request: Request) -> Response:
-        warming = {"done": 0, "total": 0, "now": None}
-        if explorer.warming is not None:
-            warming = explorer.warming.status
-        return JSONResponse(
-            {"engram": engram.__version__, "boot": explorer.boot, "warming": warming}
-        )
+        about = {"engram": engram.__version__, "boot": explorer.boot}
+        return JSONResponse(about | {"warming": explorer.warming})
 
     async def presets(request: Request) -> Response:
         return JSONResponse((await _load("_presets")).PRESETS)
@@ -224,39 +233,8 @@ async def _while_there(request: Request, answer: Any) -> Any:
     except (InputError, Stale, Busy, TooLong):
         raise
     except Exception as error:
-        logging.getLogger("engram.explorer").exception("a request could not be answered")
+        _log.exception("a request could not be answered")
         raise HTTPException(500, _OWN_FAULT) from error
     finally:
         asked.cancel()
         left.cancel()
-
-
-class Warming:
-    """Compiles for the common shapes in the background, so that the first drag is quick too."""
-
-    def __init__(self) -> None:
-        self.status: dict[str, Any] = {"done": 0, "total": 1, "now": "loading JAX"}
-        self._is_over = False
-        self._thread = threading.Thread(target=self._work, daemon=True, name="engram-warming")
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """After the state at work, no other is begun."""
-        self._is_over = True
-
-    def _work(self) -> None:
-        from engram.explorer import _presets, payloads
-        from engram.explorer._requests import read_state
-
-        states = _presets.COMMON_STATES
-        for done, (name, state) in enumerate(states):
-            if self._is_over:
-                return
-            self.status = {"done": done, "total": len(states), "now": name}
-            try:
-                payloads.compute(read_state(state), {})
-            except Exception:  # it will be met again, and reported, when it is asked for
-                logging.getLogger("engram.explorer").exception("%s could not be computed", name)
-        self.status = {"done": len(states), "total": len(states), "now": None}

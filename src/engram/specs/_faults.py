@@ -94,9 +94,14 @@ class Faults:
             self.add(".".join(map(str, (table, *place))), _words(faults))
         return missing
 
+    @property
+    def lines(self) -> list[str]:
+        """Each fault with its place, once."""
+        return list(dict.fromkeys(self._told))
+
     def check(self) -> None:
         """Refuse the spec if anything is wrong with it."""
-        told = list(dict.fromkeys(self._told))
+        told = self.lines
         if told:
             plural = "s" if len(told) > 1 else ""
             raise InputError(f"{len(told)} fault{plural} in {self.source}:\n  " + "\n  ".join(told))
