@@ -23,9 +23,7 @@ def read_array(name: str, value: Any) -> Any:
     if is_traced(value):
         return value
     try:
-        if hasattr(value, "detach"):  # a PyTorch tensor, without importing torch
-            value = value.detach().cpu().numpy()
-        array = np.asarray(value)
+        array = _of_torch(value) if hasattr(value, "detach") else np.asarray(value)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"`{name}` must be an array, got {brief(value)} ({error}). "
@@ -34,13 +32,25 @@ def read_array(name: str, value: Any) -> Any:
     return array
 
 
+def _of_torch(tensor: Any) -> np.ndarray:
+    """A PyTorch tensor, wherever it is and whatever it requires, without importing torch."""
+    tensor = tensor.detach().cpu()
+    if str(getattr(tensor, "dtype", "")).endswith("bfloat16"):  # which NumPy has not, but JAX does
+        return tensor.float().numpy().astype(jax.numpy.bfloat16)
+    return tensor.numpy()
+
+
+def _is_real(dtype: np.dtype) -> bool:
+    return dtype.kind in "fiu" or dtype.name == "bfloat16"
+
+
 def check_floats(name: str, value: Any, *, ndim: int, axes: str) -> Any:
     """Read `value` as finite float64 of the given number of dimensions."""
     array = read_array(name, value)
     if is_traced(array):
         check_ndim(name, array, ndim=ndim, axes=axes)
         return array
-    if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":
+    if not _is_real(array.dtype):
         raise InputError(
             f"`{name}` must hold real numbers, got dtype {array.dtype}. "
             f"Convert it first, for example with `np.asarray({name}, dtype=float)`."
@@ -48,6 +58,21 @@ def check_floats(name: str, value: Any, *, ndim: int, axes: str) -> Any:
     check_ndim(name, array, ndim=ndim, axes=axes)
     array = array.astype(np.float64)
     check_finite(name, array)
+    return array
+
+
+def read_shaped(
+    name: str, value: Any, shape: tuple[int, ...], axes: str, hint: str, *, stacks: bool = False
+) -> Any:
+    """Read real numbers of a shape, or stacks of them; whole numbers become float64, JAX arrays stay."""
+    array = value if isinstance(value, jax.Array) else read_array(name, value)
+    if array.shape[-len(shape) :] != shape or array.ndim > len(shape) + stacks:
+        must = f"{axes} = {shape}" + (f", or (T, {axes[1:]} for a stack" if stacks else "")
+        raise InputError(f"`{name}` must have shape {must}, got {array.shape}. {hint}")
+    if array.dtype.kind in "iu":
+        array = np.asarray(array, dtype=np.float64)
+    if not jax.numpy.issubdtype(array.dtype, np.floating):
+        raise InputError(f"`{name}` must hold real numbers, got dtype {array.dtype}. Convert it.")
     return array
 
 
@@ -106,9 +131,15 @@ def check_interval(name: str, value: Any, low: float, high: float, remedy: str) 
         raise InputError(f"`{name}` must lie in [{low:g}, {high:g}], got {number:g}. {remedy}")
 
 
+def check_not_negative(name: str, value: Any, whose: str = "") -> None:
+    """Check a number that is zero or more."""
+    if not is_traced(value) and not check_scalar(name, value) >= 0:
+        raise InputError(f"`{name}`{whose} must not be negative, got {value}. Use 0 or more.")
+
+
 def check_scalar(name: str, value: Any) -> float:
     array = read_array(name, value)
-    if array.ndim or array.dtype.kind not in "fiu":
+    if array.ndim or not _is_real(array.dtype):
         raise InputError(f"`{name}` must be a number, got {brief(value)}. Pass one real number.")
     return float(array)
 

@@ -2,6 +2,8 @@
 
 import abc
 import functools
+import inspect
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import equinox as eqx
@@ -24,6 +26,46 @@ def named_parts(tree: PyTree, otherwise: str) -> dict[str, Any]:
     return {name or otherwise: part for name, part in named.items()}
 
 
+class Registered(eqx.Module):
+    """Something that can have a name in the registry, and that says what it is made of."""
+
+    role = ""  # what it is to the registry: "system", "dynamics", ...
+
+    def settings(self) -> dict[str, Any]:
+        """Its name and its numbers, as specs and files have them."""
+        return read_off(self.role, self)
+
+    def __repr__(self) -> str:
+        """As it could be made again: the arguments that are not the default ones, arrays shortened."""
+        arguments = inspect.signature(type(self)).parameters
+        given = {
+            name: getattr(self, name)
+            for name in arguments
+            if hasattr(self, name) and name not in self._unshown()
+            if _shown(getattr(self, name)) != _shown(arguments[name].default)
+        }
+        return f"{type(self).__name__}({shown_values(given)})"
+
+    def _unshown(self) -> tuple[str, ...]:
+        """Arguments that other ones determine."""
+        return ()
+
+
+def shown_values(values: Mapping[str, Any]) -> str:
+    """Values by name in one line, arrays by their first and last numbers; None is left out."""
+    return ", ".join(f"{name}={_shown(x)}" for name, x in values.items() if x is not None)
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, np.ndarray | np.generic | float):
+        return repr(value)
+    if np.ndim(value) == 0:
+        return f"{value:.6g}" if np.asarray(value).dtype.kind in "fiu" else str(value)
+    array = np.asarray(value)
+    text = np.array2string(array, threshold=6, edgeitems=2, precision=4, separator=", ")
+    return " ".join(text.split())
+
+
 class Look(eqx.Module):
     """What one pass over a state shows: the loss, and per token what the system can tell."""
 
@@ -33,7 +75,7 @@ class Look(eqx.Module):
     token_losses: Any = None
 
 
-class AbstractSystem(eqx.Module):
+class AbstractSystem(Registered):
     """Something that gradient dynamics can move.
 
     The `law` says how often each sample comes. Loss and gradient are linear in it, so that one
@@ -45,6 +87,8 @@ class AbstractSystem(eqx.Module):
     """
 
     law: eqx.AbstractVar[Float[Array, "..."]]
+
+    role = "system"
 
     @abc.abstractmethod
     def look(self, state: PyTree, law: Array | None = None) -> Look:
@@ -129,10 +173,6 @@ class AbstractSystem(eqx.Module):
         state = jax.tree.map(jnp.asarray, self.start())
         noise = self.noise(state, jax.random.key(seed) if isinstance(seed, int) else seed)
         return jax.tree.map(lambda x, shake: x + scale * shake, state, noise)
-
-    def settings(self) -> dict[str, Any]:
-        """Its kind and its numbers, as specs and files have them."""
-        return read_off("system", self)
 
     def check(self, state: PyTree) -> None:
         """Refuse a state to start from; on the host, before a run."""

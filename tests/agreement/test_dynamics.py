@@ -193,7 +193,7 @@ def test_batches_follow_the_law():
     draws, size = 4000, 5
     with jax.enable_x64(True):
         key = jax.random.key(1)
-        law = lambda i: D._sampling.batch_law(problem.law, size, None, i, key)
+        law = lambda i: D.Batches(size).law(problem, None, i, key)[0]
         laws = jax.jit(jax.vmap(law))(jnp.arange(draws))
     counts = np.asarray(laws) * size
     np.testing.assert_allclose(counts.sum(axis=1), size)

@@ -34,7 +34,7 @@ class Attentive(Events):
 
 @eqx.filter_jit
 def begin(dynamics, fold):
-    return D.begin(SYSTEM, dynamics, jnp.zeros((2, 2)), fold)
+    return D.Context(SYSTEM, dynamics, fold).begin(jnp.zeros((2, 2)))
 
 
 @eqx.filter_jit

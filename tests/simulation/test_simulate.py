@@ -14,7 +14,7 @@ import cases
 import engram
 from engram import dynamics as D
 from engram import memory
-from engram.simulation import _simulate
+from engram.simulation import _compare, _simulate
 from engram.simulation._when import choose_steps, log_spaced
 
 TWO = engram.two_tokens(0.95, 0.75)
@@ -170,6 +170,30 @@ def test_ten_million_steps_fit_in_a_gibibyte():
     assert float(done.stdout) < 1.0
 
 
+def test_more_steps_than_fit_into_memory_are_compared_or_refused():
+    """A constant rate needs no table of all steps; a schedule, and a batch, do."""
+    slow = engram.GradientDescent(1e-300, 10**12)
+    assert _compare._nearest(slow, np.array([0.0, 1e-300, 2.4e-300, 1e-288])).tolist() == [
+        0,
+        1,
+        2,
+        10**12,
+    ]
+    uneven = engram.GradientDescent([1.0, 3.0, 0.0, 2.0], 4)  # at 0, 1, 4, 4 and 6
+    assert _compare._nearest(uneven, np.array([0.4, 0.6, 2.6, 4.9, 5.1, 6.0])).tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        4,
+    ]
+    with pytest.raises(engram.InputError, match="`steps`.*1000000000000"):
+        engram.GradientDescent(D.warmup(1.0, 10), 10**12)
+    with pytest.raises(engram.InputError, match="`batch_size`.*1000000000000"):
+        engram.StochasticGradientDescent(1.0, 2, 10**12)
+
+
 def test_stopping_early():
     run = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop="perfect")
     assert run.attrs["status"] == "stopped"
@@ -178,7 +202,9 @@ def test_stopping_early():
     assert float(run.perfect_from) == 2, "the last step counts"
     run = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop={"loss": 0.1})
     assert run.loss.values[-1] <= 0.1 < run.loss.values[:-1].min()
-    with pytest.raises(ValueError, match=r"`stop` must be 'perfect' or a bound"):
+    same = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop=0.1)
+    xr.testing.assert_identical(same, run)
+    with pytest.raises(ValueError, match=r"`stop` must be 'perfect', a loss, or a bound"):
         engram.simulate(TWO, GD, stop={"margins": 1.0})
 
 

@@ -16,7 +16,7 @@ from engram import memory
 from engram.bench._harness import Benchmark, Side, seconds
 from engram.bench._peers import AUTOGRAD, BY_HAND, torch_descent
 from engram.bench._torch import load_torch
-from engram.dynamics import GradientDescent, GradientFlow, advance, begin
+from engram.dynamics import Context, GradientDescent, GradientFlow, advance
 from engram.memory import MemorySystem
 from engram.observables import Events
 from engram.particles import MarginSystem, ParticleSystem
@@ -30,7 +30,7 @@ BATCHED = "PyTorch by hand, all cells in one tensor"
 
 @eqx.filter_jit
 def _advance(system: Any, dynamics: Any, state: Any, fold: Any, steps: Any) -> Any:
-    carry = begin(system, dynamics, state, fold)
+    carry = Context(system, dynamics, fold).begin(state)
     return advance(system, dynamics, carry, steps, fold=fold).inner
 
 

@@ -9,22 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray, PyTree
 
-from engram._checks import InputError, check_count, is_traced, read_array
+from engram._checks import InputError, is_traced, read_array
+from engram._room import check_room
 from engram._types import Array
 from engram.dynamics._trajectory import Trajectory
-from engram.registry import read_off
-from engram.system import AbstractSystem
+from engram.system import AbstractSystem, Registered
 
 
-class AbstractDynamics(eqx.Module):
+class AbstractDynamics(Registered):
     """A way to move a system."""
 
-    is_isotropic = False  # whether it shakes the entries of W themselves
+    role = "dynamics"
 
-    @property
-    @abc.abstractmethod
-    def needs_key(self) -> bool:
-        """Whether it draws random numbers."""
+    needs_key = False  # whether it draws random numbers
+    is_isotropic = False  # whether it shakes the entries of W themselves
+    # Whether a run in the space of margins needs nothing but them: not even lengths of updates.
+    needs_margins_only = False
+    end = float("nan")  # the flow time at which a whole run ends; NaN if that is not known
 
     def state_of(self, inner: Any) -> Any:
         """The state within what is carried."""
@@ -57,20 +58,6 @@ class AbstractDynamics(eqx.Module):
         """Why it cannot run in the space of particles or margins, in a sentence; None if it can."""
         return None
 
-    @property
-    def end(self) -> float:
-        """The flow time at which a whole run ends; NaN if that is not known."""
-        return float("nan")
-
-    @property
-    def needs_margins_only(self) -> bool:
-        """Whether a run in the space of margins needs nothing but them: not even lengths of updates."""
-        return False
-
-    def settings(self) -> dict[str, Any]:
-        """Its kind and its numbers, by the names that specs and files have for them."""
-        return read_off("dynamics", self)
-
     def check(self, system: AbstractSystem) -> None:
         """Refuse a system that it does not fit; on the host, before a run."""
 
@@ -100,6 +87,10 @@ class AbstractFlow(AbstractDynamics):
 class AbstractStepwise(AbstractDynamics):
     """Dynamics in discrete steps. What it carries (`inner`) is the state itself, or contains it."""
 
+    counts_time = (
+        False  # whether its steps are those of a scheme, so that results are counted in time
+    )
+
     def init(self, system: AbstractSystem, state: PyTree) -> Any:
         """What is carried from step to step, at the start: by default the state."""
         del system
@@ -122,11 +113,6 @@ class AbstractStepwise(AbstractDynamics):
         return None
 
     @property
-    def counts_time(self) -> bool:
-        """Whether its steps are those of a scheme, so that results are counted in time."""
-        return False
-
-    @property
     @abc.abstractmethod
     def num_steps(self) -> int:
         """How many steps a whole run makes."""
@@ -143,18 +129,17 @@ class AbstractStepwise(AbstractDynamics):
 def read_rate(learning_rate: Any, steps: int) -> Any:
     """A learning rate as numbers: one, or one per step from a schedule or an array.
 
-    A schedule is evaluated once for all steps, so that changing its numbers compiles nothing anew.
+    A schedule is evaluated once for all steps, so that changing its numbers does not recompile.
     """
     if callable(learning_rate):
+        check_room(16 * steps, steps=max(steps, 1))
+        at = lambda step: jnp.asarray(learning_rate(step), float)
         with jax.enable_x64(True):
-            table = jax.vmap(lambda step: jnp.asarray(learning_rate(step), float))(
-                jnp.arange(steps)
-            )
-        learning_rate = np.asarray(table)
-    if np.ndim(learning_rate) == 1 and steps == 0 and not is_traced(learning_rate):
-        learning_rate = np.zeros(())
+            learning_rate = np.asarray(jax.vmap(at)(jnp.arange(steps)))
     if is_traced(learning_rate):
         return learning_rate
+    if np.ndim(learning_rate) == 1 and steps == 0:
+        learning_rate = np.zeros(())
     rate = read_array("learning_rate", learning_rate).astype(np.float64)
     if rate.ndim > 1 or (rate.ndim == 1 and len(rate) != steps):
         raise InputError(
@@ -174,13 +159,8 @@ def rate_at(rate: Array, index: Array) -> Float[Array, ""]:
     return rate if rate.ndim == 0 else rate[jnp.minimum(index, len(rate) - 1)]
 
 
-def summed_rates(rate: Any, steps: Any) -> Any:
-    rate = np.asarray(rate)
-    if rate.ndim == 0:
-        return rate * np.asarray(steps)
-    return np.concatenate([[0.0], np.cumsum(rate)])[np.asarray(steps)]
-
-
-def read_steps(steps: Any) -> np.ndarray:
-    """A count kept as an array, so that changing it compiles nothing anew."""
-    return np.asarray(check_count("steps", steps, least=0))
+def need_key(key: PRNGKeyArray | None) -> PRNGKeyArray:
+    """The key of a run that draws, which must have one."""
+    if key is None:
+        raise InputError("`key` must be given: random numbers are drawn from it.")
+    return key

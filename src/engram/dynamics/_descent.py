@@ -5,14 +5,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, PRNGKeyArray, PyTree
 
-from engram._checks import InputError
+from engram._checks import InputError, check_count, check_not_negative, is_traced
 from engram._types import Array
-from engram.dynamics._base import AbstractStepwise, read_steps, summed_rates
-from engram.dynamics._optimizers import AbstractOptimizer, Plain, WithDecay, wrap
+from engram.dynamics._base import AbstractStepwise
+from engram.dynamics._optimizers import AbstractOptimizer, Plain, wrap
 from engram.dynamics._sampling import AbstractSampling, Batches, Everything, Replayed
-from engram.registry import read_off
 from engram.system import AbstractSystem
 
 
@@ -40,6 +40,7 @@ class Descent(AbstractStepwise):
     optimizer: AbstractOptimizer
     sampling: AbstractSampling
     steps: Any
+    weight_decay: Any
 
     def __init__(
         self, optimizer: Any, sampling: Any = None, *, steps: int, weight_decay: Any = None
@@ -58,10 +59,12 @@ class Descent(AbstractStepwise):
                 f"`sampling` must be one of engram.dynamics' samplings, got {sampling!r}. Try "
                 "`engram.dynamics.Batches(16)`."
             )
-        self.steps = read_steps(steps)
+        # An array, so that changing it does not recompile.
+        self.steps = np.asarray(check_count("steps", steps, least=0))
         self.optimizer, self.sampling = optimizer.over(int(self.steps)), sampling
+        self.weight_decay = None
         if weight_decay is not None:
-            self.optimizer = WithDecay(self.optimizer, weight_decay)
+            self.weight_decay = _read_decay(weight_decay, self.optimizer)
 
     @property
     def needs_key(self) -> bool:
@@ -81,6 +84,8 @@ class Descent(AbstractStepwise):
     ) -> Moving:
         law, drawn = self.sampling.law(system, inner.drawn, index, key)
         g = system.grad(inner.state, law)
+        if self.weight_decay is not None:
+            g = jax.tree.map(lambda g, x: g + self.weight_decay * x, g, inner.state)
         change, memory = self.optimizer.update(g, inner.memory, inner.state, index, system)
         add = lambda x, c: jnp.asarray(x + c, jnp.asarray(x).dtype)
         return Moving(jax.tree.map(add, inner.state, change), memory, drawn)
@@ -98,10 +103,13 @@ class Descent(AbstractStepwise):
         return int(self.steps)
 
     def time_at(self, steps: Any) -> Any:
-        return summed_rates(self.learning_rate, steps)
+        rate, steps = np.asarray(self.learning_rate), np.asarray(steps)
+        return rate * steps if rate.ndim == 0 else np.append(0.0, np.cumsum(rate))[steps]
 
     def threshold(self, index: Array) -> Float[Array, ""]:
-        return self.optimizer.threshold(index)
+        threshold = self.optimizer.threshold(index)
+        # Weight decay adds itself to the curvature that the method feels.
+        return threshold if self.weight_decay is None else threshold - self.weight_decay
 
     def preconditioner(self, inner: Moving) -> Any:
         return self.optimizer.preconditioner(inner.memory)
@@ -112,20 +120,46 @@ class Descent(AbstractStepwise):
 
     @property
     def needs_weights(self) -> str | None:
+        decay = 0.0 if self.weight_decay is None else self.weight_decay
+        if self.optimizer.is_normalised and (is_traced(decay) or decay > 0):
+            return "the length of a gradient with weight decay depends on all of W."
         return self.optimizer.needs_weights
 
     @property
     def needs_margins_only(self) -> bool:
-        return self.optimizer.is_plain
+        return self.optimizer.is_plain and self.weight_decay is None
 
     @property
     def learning_rate(self) -> Any:
         """The learning rate: one number, one per step, or NaN where it is not known."""
         return self.optimizer.rates()
 
+    @property
+    def batch_size(self) -> int | None:
+        """How many samples a step sees; None for all."""
+        return getattr(self.sampling, "batch_size", None)
+
+    @property
+    def batches(self) -> Any:
+        """Batches that are replayed, if they are."""
+        return getattr(self.sampling, "batches", None)
+
     def settings(self) -> dict[str, Any]:
+        decay = {} if self.weight_decay is None else {"weight_decay": self.weight_decay}
         parts = self.optimizer.settings() | {"steps": self.steps} | self.sampling.settings()
-        return {"kind": "descent"} | parts
+        return {"kind": "descent"} | decay | parts
+
+
+def _read_decay(weight_decay: Any, optimizer: AbstractOptimizer) -> Any:
+    check_not_negative("weight_decay", weight_decay)
+    traced = is_traced(weight_decay)
+    if "weight_decay" in optimizer.settings() and (traced or weight_decay != 0):
+        name = optimizer.label
+        raise InputError(
+            f"`weight_decay` must be left out with {name}, which has its own, got {weight_decay}. "
+            f"Pass it to `{name}(..., weight_decay=...)`."
+        )
+    return weight_decay if traced else np.asarray(weight_decay, float)
 
 
 class GradientDescent(Descent):
@@ -139,11 +173,10 @@ class GradientDescent(Descent):
     Paper: eq:GD.
     """
 
+    settings = AbstractStepwise.settings
+
     def __init__(self, learning_rate: Any, steps: int):
         super().__init__(Plain(learning_rate), steps=steps)
-
-    def settings(self) -> dict[str, Any]:
-        return read_off("dynamics", self)
 
 
 class StochasticGradientDescent(Descent):
@@ -171,16 +204,7 @@ class StochasticGradientDescent(Descent):
                 f"got shape {sampling.batches.shape}. Give one row of samples per step."
             )
 
-    @property
-    def batch_size(self) -> int:
-        return self.sampling.batch_size  # pyright: ignore[reportAttributeAccessIssue]
-
-    @property
-    def batches(self) -> Any:
-        return getattr(self.sampling, "batches", None)
-
-    def settings(self) -> dict[str, Any]:
-        return read_off("dynamics", self)
+    settings = AbstractStepwise.settings
 
 
 class PracticalDescent(Descent):
@@ -216,9 +240,8 @@ class PracticalDescent(Descent):
             sampling = Batches(batch_size)
         super().__init__(optimizer, sampling, steps=steps, weight_decay=weight_decay)
 
-    @property
-    def batch_size(self) -> int | None:
-        return getattr(self.sampling, "batch_size", None)
+    def _unshown(self) -> tuple[str, ...]:
+        return ("batch_size",)
 
     def settings(self) -> dict[str, Any]:
         """The kind is the optimizer's name; batches, and all the data, go without saying."""

@@ -69,32 +69,28 @@ class GradientFlow(AbstractFlow):
             raise InputError(f"`max_steps` must be below 2**31, got {max_steps}. Choose fewer.")
         self.max_steps = int(max_steps)
 
-    @property
-    def needs_key(self) -> bool:
-        return False
+    def _unshown(self) -> tuple[str, ...]:
+        return ("end",)
 
     def settings(self) -> dict[str, Any]:
         return {"kind": "flow"} | vars(self)
 
     def solve(self, system: AbstractSystem, state: PyTree, times: Array, record: Any) -> Trajectory:
-        if self.solver != "auto":
-            return _solve(system, self, state, times, record, self.solver, self.max_steps)
-        few = min(self.max_steps, EXPLICIT_STEPS)
-        first = _solve(system, self, state, times, record, "explicit", few)
-        stuck = first.status == Status.STEP_LIMIT
-        implicit = lambda: _solve(system, self, state, times, record, "implicit", self.max_steps)
-        return jax.lax.cond(stuck, implicit, lambda: first)
+        first, *others = self.attempts()
+        path = _solve(system, first, state, times, record)
+        if not others:
+            return path
+        implicit = lambda: _solve(system, others[0], state, times, record)
+        return jax.lax.cond(path.status == Status.STEP_LIMIT, implicit, lambda: path)
 
-    def attempts(self) -> list[AbstractFlow]:
+    def attempts(self) -> list["GradientFlow"]:  # pyright: ignore
         """The solvers of "auto" by themselves, so that the second compiles only if the first gets stuck."""
         if self.solver != "auto":
             return [self]
-        options: Any = {"times": self.times, "rtol": self.rtol, "atol": self.atol}
         few = min(EXPLICIT_STEPS, self.max_steps)
-        return [
-            GradientFlow(**options, solver="explicit", max_steps=few),
-            GradientFlow(**options, solver="implicit", max_steps=self.max_steps),
-        ]
+        own: Any = {"times": self.times, "rtol": self.rtol, "atol": self.atol}
+        tries: Any = (("explicit", few), ("implicit", self.max_steps))
+        return [GradientFlow(**own, solver=solver, max_steps=most) for solver, most in tries]
 
 
 def _read_tolerance(name: str, value: Any) -> np.ndarray:
@@ -126,25 +122,15 @@ def read_times(times: Any, end: Any, num_times: int, spacing: str) -> Any:
 EXPLICIT_STEPS = 4096
 
 
-def _expand(mask: Array, like: Array) -> Array:
-    return mask.reshape(mask.shape + (1,) * (like.ndim - 1))
-
-
 def _solve(
-    system: AbstractSystem,
-    flow: GradientFlow,
-    state: PyTree,
-    times: Array,
-    record: Any,
-    kind: str,
-    max_steps: int,
+    system: AbstractSystem, flow: GradientFlow, state: PyTree, times: Array, record: Any
 ) -> Trajectory:
     import diffrax  # half a second that only flows need
 
     def velocity(s, x, _):
         return jax.tree.map(lambda g: -rate(s) * g, system.grad(x))
 
-    if kind == "explicit":
+    if flow.solver == "explicit":
         solver, rate, clock, past = diffrax.Dopri8(), jnp.exp, jnp.log1p, jnp.exp
     else:  # an implicit step can be as long as the time itself
         solver, rate, clock, past = diffrax.Kvaerno5(), jnp.ones_like, lambda t: t, lambda t: 1 + t
@@ -169,12 +155,8 @@ def _solve(
 
     # Steps end at the recorded times: interpolation would be less exact than the solver.
     controller = diffrax.ClipStepSizeController(controller, step_ts=s)
-    save = diffrax.SaveAt(
-        subs=[
-            diffrax.SubSaveAt(ts=s, fn=lambda s, x, args: record(x)),
-            diffrax.SubSaveAt(t1=True),
-        ]
-    )
+    recorded = diffrax.SubSaveAt(ts=s, fn=lambda s, x, args: record(x))
+    save = diffrax.SaveAt(subs=[recorded, diffrax.SubSaveAt(t1=True)])
     solution: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(velocity),
         solver,
@@ -184,7 +166,7 @@ def _solve(
         y0=state,
         saveat=save,
         stepsize_controller=controller,
-        max_steps=max_steps,
+        max_steps=flow.max_steps,
         throw=False,
         event=diffrax.Event(is_steady),
     )
@@ -193,7 +175,8 @@ def _solve(
     steady = solution.result == diffrax.RESULTS.event_occurred
     done = (solution.result == diffrax.RESULTS.successful) | steady
     saved = jnp.isfinite(solution.ts[0])
-    fill = lambda noted, end: jnp.where(_expand(saved | ~steady, noted), noted, end)
+    kept = lambda rows: jnp.expand_dims(saved | ~steady, tuple(range(1, rows.ndim)))
+    fill = lambda rows, end: jnp.where(kept(rows), rows, end)
     records = jax.tree.map(fill, records, record(final))
     out_of_steps = solution.result == diffrax.RESULTS.max_steps_reached
     finite = jnp.all(jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(final)]))

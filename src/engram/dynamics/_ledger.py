@@ -61,10 +61,6 @@ class Ledger(eqx.Module):
         """Without its rows."""
         return dataclasses.replace(self, count=jnp.zeros_like(self.count))
 
-    def has_room(self, steps: int) -> Bool[Array, ""]:
-        """Whether all that may come in so many steps is kept."""
-        return self.count + steps <= self.capacity
-
     def entries(self) -> Any:
         """What is kept of the rows that came; on the host."""
         end = min(int(self.count), self.capacity)
@@ -132,7 +128,7 @@ def without_books(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 def has_room(tree: Any, steps: int) -> Any:
     """Whether all ledgers of a pytree have room for what may come in so many steps."""
-    rooms = [ledger.has_room(steps) for ledger in ledgers_of(tree)]
+    rooms = [ledger.count + steps <= ledger.capacity for ledger in ledgers_of(tree)]
     return functools.reduce(jnp.logical_and, rooms, jnp.ones((), bool))
 
 
@@ -141,10 +137,8 @@ def chosen(is_first: Array, first: Any, second: Any) -> Any:
 
     def choose(a: Any, b: Any) -> Any:
         if is_ledger(a):
-            counts = {
-                name: choose(getattr(a, name), getattr(b, name)) for name in ("count", "on_page")
-            }
-            return dataclasses.replace(a, **counts)
+            count, on_page = choose(a.count, b.count), choose(a.on_page, b.on_page)
+            return dataclasses.replace(a, count=count, on_page=on_page)
         return jnp.where(is_first, a, b)
 
     return jax.tree.map(choose, first, second, is_leaf=is_ledger)

@@ -10,16 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from engram._checks import InputError, check_scalar, is_traced
+from engram._checks import check_not_negative, is_traced
 from engram._types import Array, Scalar
 from engram.dynamics._base import rate_at, read_rate
-from engram.registry import read_off
-from engram.system import AbstractSystem
+from engram.system import AbstractSystem, Registered, shown_values
 
 
-class AbstractOptimizer(eqx.Module):
+class AbstractOptimizer(Registered):
     """A way to turn gradients into changes of the state."""
 
+    role = "optimizer"
     is_linear = False  # whether changes are linear in gradients, so that particles can follow
     is_normalised = False  # whether gradients are divided by their norm first
     is_plain = False  # whether a change is the gradient times a number that is known beforehand
@@ -73,10 +73,6 @@ class AbstractOptimizer(eqx.Module):
         """The learning rate: one number, one per step, or NaN where it is not known."""
         return getattr(self, "learning_rate", np.asarray(np.nan))
 
-    def settings(self) -> dict[str, Any]:
-        """Its name and its numbers, as specs and files have them."""
-        return read_off("optimizer", self)
-
 
 class Plain(AbstractOptimizer):
     r"""Plain descent, $W - \eta_t g$.
@@ -87,6 +83,7 @@ class Plain(AbstractOptimizer):
 
     learning_rate: Any
 
+    is_linear = True
     is_plain = True
 
     def over(self, steps: int) -> "Plain":
@@ -98,76 +95,6 @@ class Plain(AbstractOptimizer):
 
     def threshold(self, index: Array) -> Any:
         return 2 / rate_at(self.learning_rate, index)
-
-    @property
-    def is_linear(self) -> bool:
-        return True
-
-
-class WithDecay(AbstractOptimizer):
-    r"""An optimizer on the gradient plus $\lambda W$: weight decay as a term of the loss.
-
-    Args:
-        optimizer: What gets that gradient; not one with a decay of its own.
-        weight_decay: $\lambda$.
-    """
-
-    optimizer: AbstractOptimizer
-    weight_decay: Any
-
-    def __init__(self, optimizer: AbstractOptimizer, weight_decay: Any):
-        traced = is_traced(weight_decay)
-        if not traced and check_scalar("weight_decay", weight_decay) < 0:
-            raise InputError(f"`weight_decay` must not be negative, got {weight_decay}. Use 0.")
-        if "weight_decay" in optimizer.settings() and (traced or weight_decay != 0):
-            name = optimizer.label
-            raise InputError(
-                f"`weight_decay` must be left out with {name}, which has its own, got {weight_decay}. "
-                f"Pass it to `{name}(..., weight_decay=...)`."
-            )
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay if traced else np.asarray(weight_decay, float)
-
-    def over(self, steps: int) -> "WithDecay":
-        return WithDecay(self.optimizer.over(steps), self.weight_decay)
-
-    def init(self, state: PyTree) -> Any:
-        return self.optimizer.init(state)
-
-    def update(self, gradient, memory, state, index, system):
-        g = jax.tree.map(lambda g, x: g + self.weight_decay * x, gradient, state)
-        return self.optimizer.update(g, memory, state, index, system)
-
-    def threshold(self, index: Array) -> Any:
-        # Weight decay adds itself to the curvature that the method feels.
-        return jnp.asarray(self.optimizer.threshold(index)) - self.weight_decay
-
-    def preconditioner(self, memory: Any) -> Any:
-        return self.optimizer.preconditioner(memory)
-
-    @property
-    def is_preconditioned(self) -> bool:
-        return self.optimizer.is_preconditioned
-
-    @property
-    def is_linear(self) -> bool:
-        return self.optimizer.is_linear
-
-    @property
-    def needs_weights(self) -> str | None:
-        if self.optimizer.is_normalised and (is_traced(self.weight_decay) or self.weight_decay > 0):
-            return "the length of a gradient with weight decay depends on all of W."
-        return self.optimizer.needs_weights
-
-    @property
-    def label(self) -> str:
-        return self.optimizer.label
-
-    def rates(self) -> Any:
-        return self.optimizer.rates()
-
-    def settings(self) -> dict[str, Any]:
-        return {"weight_decay": self.weight_decay} | self.optimizer.settings()
 
 
 class Optimizer(AbstractOptimizer):
@@ -237,123 +164,106 @@ class Optimizer(AbstractOptimizer):
     def settings(self) -> dict[str, Any]:
         return {"optimizer": self.name} | self.numbers
 
+    def __repr__(self) -> str:
+        first = sorted(self.numbers, key="learning_rate".__ne__)
+        return f"{self.name}({shown_values({name: self.numbers[name] for name in first})})"
+
 
 def _named(
-    name: str, factory, numbers, edge, divisor=None, *, linear=False, normalised=False
+    name: str, factory, numbers, divisor=None, *, linear=False, normalised=False
 ) -> Optimizer:
     for key, value in numbers.items():
         if key == "learning_rate" and (callable(value) or np.ndim(value) == 1):
             continue  # read when the number of steps is known
-        if not is_traced(value) and not check_scalar(key, value) >= 0:
-            raise InputError(
-                f"`{key}` of {name} must not be negative, got {value}. Choose another."
-            )
+        check_not_negative(key, value, f" of {name}")
     keep = lambda value: value if is_traced(value) or callable(value) else np.asarray(value, float)
     arrays = {key: keep(value) for key, value in numbers.items()}
-    return Optimizer(factory, arrays, linear, normalised, edge, divisor, name)
+    return Optimizer(factory, arrays, linear, normalised, _EDGES.get(name, _nan), divisor, name)
 
 
-def _optax(name: str) -> Callable[..., Any]:
+def _optax(name: str, **fixed: Any) -> Callable[..., Any]:
     """A factory of optax, which loads for a fifth of a second when it is first used."""
 
     def build(**numbers: Any) -> Any:
         import optax
 
-        return getattr(optax, name)(**numbers)
+        return getattr(optax, name)(**numbers, **fixed)
 
     return build
 
 
 _SGD, _ADAM, _ADAMW, _RMSPROP, _SIGN = map(_optax, ("sgd", "adam", "adamw", "rmsprop", "sign_sgd"))
+_NESTEROV = _optax("sgd", nesterov=True)
 
 
-def _plain(numbers: dict[str, Any]) -> Any:
-    return 2 / numbers["learning_rate"]
-
-
-def _heavy_ball(numbers: dict[str, Any]) -> Any:
-    return 2 * (1 + numbers["momentum"]) / numbers["learning_rate"]
-
-
-def _nesterov(numbers: dict[str, Any]) -> Any:
-    beta = numbers["momentum"]
-    return 2 * (1 + beta) / (numbers["learning_rate"] * (1 + 2 * beta))
-
-
-def _averaged(numbers: dict[str, Any]) -> Any:
-    # An exponential average of gradients, unlike heavy ball: its gain is 1 - beta smaller.
-    return 2 * (1 + numbers["b1"]) / ((1 - numbers["b1"]) * numbers["learning_rate"])
-
-
-def _decoupled(numbers: dict[str, Any]) -> Any:
-    # At the threshold a step turns the sign: 2 = eta (decay + gain h), gain = (1 - b1) / (1 + b1).
-    gain = (1 - numbers["b1"]) / (1 + numbers["b1"])
-    return (2 / numbers["learning_rate"] - numbers["weight_decay"]) / gain
-
-
-def _none(numbers: dict[str, Any]) -> Any:
-    return jnp.full_like(jnp.asarray(numbers["learning_rate"]), jnp.nan)
-
-
-def _make_momentum(learning_rate, momentum) -> Any:
-    return _SGD(learning_rate=learning_rate, momentum=momentum)
-
-
-def _make_nesterov(learning_rate, momentum) -> Any:
-    return _SGD(learning_rate=learning_rate, momentum=momentum, nesterov=True)
-
-
-def _make_muon(learning_rate, momentum) -> Any:
+def _muon(learning_rate: Any, momentum: Any) -> Any:
     import optax
 
     return optax.contrib.muon(learning_rate, beta=momentum)
 
 
-def _found(memory: Any, name: str) -> Any:
+# The sharpness beyond which an optimizer is unstable on a quadratic, from its numbers.
+_EDGES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "momentum": lambda n: 2 * (1 + n["momentum"]) / n["learning_rate"],
+    "nesterov": lambda n: 2 * (1 + n["momentum"]) / (n["learning_rate"] * (1 + 2 * n["momentum"])),
+    # An exponential average of gradients, unlike heavy ball: its gain is 1 - beta smaller.
+    "adam": lambda n: 2 * (1 + n["b1"]) / ((1 - n["b1"]) * n["learning_rate"]),
+    # At the threshold a step turns the sign: 2 = eta (decay + gain h), gain = (1 - b1) / (1 + b1).
+    "adamw": lambda n: (
+        (2 / n["learning_rate"] - n["weight_decay"]) / ((1 - n["b1"]) / (1 + n["b1"]))
+    ),
+    "rmsprop": lambda n: 2 / n["learning_rate"],
+}
+
+
+def _nan(numbers: dict[str, Any]) -> Any:
+    """No threshold is known, or there is none."""
+    return jnp.full_like(jnp.asarray(numbers.get("learning_rate", 0.0)), jnp.nan)
+
+
+def _remembered(memory: Any, name: str) -> Any:
     import optax
 
     return optax.tree_utils.tree_get_all_with_path(memory, name)[0][1]
 
 
 def _adams_divisor(numbers: dict[str, Any], memory: Any) -> Any:
-    count = _found(memory, "count")
+    count = _remembered(memory, "count")
     unbias = 1 - numbers["b2"] ** jnp.maximum(count, 1)
     # Before the first step there is no second moment yet.
     root = lambda nu: jnp.where(count > 0, jnp.sqrt(nu / unbias) + numbers["eps"], jnp.nan)
-    return jax.tree.map(root, _found(memory, "nu"))
+    return jax.tree.map(root, _remembered(memory, "nu"))
 
 
 def _rmsprops_divisor(numbers: dict[str, Any], memory: Any) -> Any:
-    return jax.tree.map(lambda nu: jnp.sqrt(nu + numbers["eps"]), _found(memory, "nu"))
+    return jax.tree.map(lambda nu: jnp.sqrt(nu + numbers["eps"]), _remembered(memory, "nu"))
 
 
-def sgd(learning_rate: Any) -> Plain:
-    """Plain descent: W - eta g."""
-    return Plain(learning_rate)
+sgd = Plain
 
 
 def momentum(learning_rate: Any, momentum: Scalar = 0.9) -> Optimizer:
     """Heavy ball: v = beta v + g, W - eta v; stable up to a sharpness of 2 (1 + beta) / eta."""
     numbers = {"learning_rate": learning_rate, "momentum": momentum}
-    return _named("momentum", _make_momentum, numbers, _heavy_ball, linear=True)
+    return _named("momentum", _SGD, numbers, linear=True)
 
 
 def nesterov(learning_rate: Any, momentum: Scalar = 0.9) -> Optimizer:
     """Nesterov's momentum; stable up to a sharpness of 2 (1 + beta) / (eta (1 + 2 beta))."""
     numbers = {"learning_rate": learning_rate, "momentum": momentum}
-    return _named("nesterov", _make_nesterov, numbers, _nesterov, linear=True)
+    return _named("nesterov", _NESTEROV, numbers, linear=True)
 
 
 def normalised(learning_rate: Any) -> Optimizer:
     """Normalised descent: W - eta g / |g|. Its steps have a length, so nothing is stable."""
     numbers = {"learning_rate": learning_rate}
-    return _named("normalised", _SGD, numbers, _none, linear=True, normalised=True)
+    return _named("normalised", _SGD, numbers, linear=True, normalised=True)
 
 
 def adam(learning_rate: Any, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8) -> Optimizer:
     """Adam; stable up to a preconditioned sharpness of 2 (1 + b1) / ((1 - b1) eta)."""
     numbers = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "eps": eps}
-    return _named("adam", _ADAM, numbers, _averaged, _adams_divisor)
+    return _named("adam", _ADAM, numbers, _adams_divisor)
 
 
 def adamw(
@@ -365,30 +275,25 @@ def adamw(
 ) -> Optimizer:
     """Adam with decoupled weight decay; stable up to (2 / eta - decay) (1 + b1) / (1 - b1)."""
     numbers = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "eps": eps}
-    return _named(
-        "adamw", _ADAMW, numbers | {"weight_decay": weight_decay}, _decoupled, _adams_divisor
-    )
+    return _named("adamw", _ADAMW, numbers | {"weight_decay": weight_decay}, _adams_divisor)
 
 
 def rmsprop(learning_rate: Any, decay: Scalar = 0.9, eps: Scalar = 1e-8) -> Optimizer:
     """RMSprop; stable up to a preconditioned sharpness of 2 / eta."""
     numbers = {"learning_rate": learning_rate, "decay": decay, "eps": eps}
-    return _named("rmsprop", _RMSPROP, numbers, _plain, _rmsprops_divisor)
+    return _named("rmsprop", _RMSPROP, numbers, _rmsprops_divisor)
 
 
 def sign(learning_rate: Any) -> Optimizer:
     """Descent by the sign of each entry of the gradient: its steps have a length, so nothing is stable."""
-    return _named("sign", _SIGN, {"learning_rate": learning_rate}, _none)
+    return _named("sign", _SIGN, {"learning_rate": learning_rate})
 
 
 def muon(learning_rate: Any, momentum: Scalar = 0.95) -> Optimizer:
     """Muon: steps along the orthogonal factor of the averaged gradient."""
-    numbers = {"learning_rate": learning_rate, "momentum": momentum}
-    return _named("muon", _make_muon, numbers, _none)
+    return _named("muon", _muon, {"learning_rate": learning_rate, "momentum": momentum})
 
 
 def wrap(transformation: Any) -> Optimizer:
     """Any optax transformation; its numbers are unknown, so are its threshold and its linearity."""
-    keep = lambda: transformation
-    nan = lambda numbers: jnp.asarray(np.nan)
-    return Optimizer(keep, {}, False, False, nan, None, "optax")
+    return Optimizer(lambda: transformation, {}, False, False, _nan, None, "optax")

@@ -15,8 +15,7 @@ from engram._types import Array
 from engram.dynamics._base import AbstractDynamics, AbstractFlow, AbstractStepwise
 from engram.dynamics._ledger import PAGE, chosen, filed, has_room, ledgers_of, without_books
 from engram.dynamics._trajectory import Status, Trajectory
-from engram.registry import read_off
-from engram.system import AbstractSystem, Look, named_parts
+from engram.system import AbstractSystem, Look, Registered, named_parts
 
 # Steps between two looks at whether to go on. A short loop of known length compiles to far faster
 # code than one whose end is known only as it runs, or whose body is long.
@@ -44,7 +43,7 @@ def moment_of(
     return Moment(system, dynamics, carry, system.look(dynamics.state_of(carry.inner)), key)
 
 
-class AbstractFold(eqx.Module):
+class AbstractFold(Registered):
     """A reduction over every step: first hits, spikes and such cannot come from sparse records.
 
     `init` and `update` are enough. A fold that `can_glide` has `watch`, `see`, `is_quiet` and `skip` as
@@ -52,6 +51,7 @@ class AbstractFold(eqx.Module):
     `Ledger`, which `simulate` empties on the way.
     """
 
+    role = "event"
     reads_states = True  # whether a look at a state is not enough for it
 
     @abc.abstractmethod
@@ -68,10 +68,6 @@ class AbstractFold(eqx.Module):
         found = named_parts(folded, type(self).__name__.lower())
         axes = lambda name, x: tuple(f"{name}_{i}" for i in range(np.ndim(x)))
         return {name: (axes(name, x), np.asarray(x)) for name, x in found.items()}
-
-    def settings(self) -> dict[str, Any]:
-        """Its kind and its numbers, as specs and files have them."""
-        return read_off("event", self)
 
     def describe_all(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         """The results of many runs, one in each row of what was folded: by default one after another."""
@@ -117,18 +113,56 @@ class Carry(eqx.Module):
     status: Int[Array, ""]
 
 
-def begin(
-    system: AbstractSystem,
-    dynamics: AbstractStepwise,
-    state: PyTree,
-    fold: AbstractFold | None,
-    key: PRNGKeyArray | None = None,
-) -> Carry:
-    """What a run carries before its first step."""
-    folded = None if fold is None else fold.init(system, state)
-    zero = jnp.zeros((), int)
-    inner = dynamics.init_with(system, state, key)
-    return Carry(zero, inner, folded, zero + int(Status.RUNNING))
+class Context(eqx.Module):
+    """What stays the same throughout a run.
+
+    Args:
+        system: What moves.
+        dynamics: How it moves.
+        fold: A reduction over every step.
+        stop: Ends the run at the first state for which `stop(state)` is true.
+        key: Random numbers, for dynamics that draw them.
+    """
+
+    system: Any
+    dynamics: Any
+    fold: AbstractFold | None = None
+    stop: Any = None
+    key: PRNGKeyArray | None = None
+
+    def begin(self, state: PyTree) -> Carry:
+        """What the run carries before its first step."""
+        folded = None if self.fold is None else self.fold.init(self.system, state)
+        zero = jnp.zeros((), int)
+        inner = self.dynamics.init_with(self.system, state, self.key)
+        return Carry(zero, inner, folded, zero + int(Status.RUNNING))
+
+    def segment(self, carry: Carry, at: Int[Array, " T"], record: Any, **options: Any) -> Any:
+        """Go on through the steps `at`, recording at each; options as for `advance`.
+
+        Returns:
+            The carry, the records (NaN where they were not reached), and whether they were.
+        """
+        options |= {"fold": self.fold, "stop": self.stop, "key": self.key}
+
+        def to(carry: Carry, until: Array):
+            carry = advance(self.system, self.dynamics, carry, until, **options)
+            reached = carry.index >= until
+            blank = lambda x: jnp.where(reached, x, jnp.nan)
+            is_float = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
+            records = record(self.system, self.dynamics, carry)
+            records = jax.tree.map(lambda x: blank(x) if is_float(x) else x, records)
+            return carry, (records, reached)
+
+        carry, (records, reached) = jax.lax.scan(to, carry, at)
+        return carry, records, reached
+
+    def finish(self, carry: Carry) -> Any:
+        """What the fold makes of the whole run, the last state included."""
+        if self.fold is None:
+            return None
+        moment = moment_of(self.system, self.dynamics, carry, self.key)
+        return filed(self.fold.update(carry.folded, carry.index, moment))
 
 
 def advance(
@@ -146,9 +180,9 @@ def advance(
     """Go on to step `until`, unless the state stops being finite or `stop(state)` holds before.
 
     The fold sees each state that is left behind; the one arrived at is seen when it is left, or by
-    `finish`. Without `bursts` it goes step by step, which compiles to a third of the program: the same
-    path, and as fast where `until` is less than a burst away. If it `waits`, it also ends where a ledger of
-    the fold might overflow, to go on when that is emptied; whole bursts stay whole.
+    `Context.finish`. Without `bursts` it goes step by step, which compiles to a third of the program: the
+    same path, and as fast where `until` is less than a burst away. If it `waits`, it also ends where a
+    ledger of the fold might overflow, to go on when that is emptied; whole bursts stay whole.
     """
     bursts = bursts and all(ledger.capacity >= BURST for ledger in ledgers_of(carry.folded))
     may_go = lambda carry, steps: jnp.logical_not(waits) | has_room(carry.folded, steps)
@@ -250,51 +284,6 @@ def _is_running(carry: Carry) -> Array:
     return carry.status == Status.RUNNING
 
 
-def segment(
-    system: AbstractSystem,
-    dynamics: AbstractStepwise,
-    carry: Carry,
-    at: Int[Array, " T"],
-    record: Any,
-    *,
-    fold: AbstractFold | None = None,
-    stop: Any = None,
-    key: PRNGKeyArray | None = None,
-    bursts: bool = True,
-    waits: Any = False,
-) -> tuple[Carry, Any, Array]:
-    """Go on through the steps `at`, recording at each; records that were not reached are NaN."""
-    options: Any = {"fold": fold, "stop": stop, "key": key, "bursts": bursts, "waits": waits}
-
-    def to(carry: Carry, until: Array):
-        carry = advance(system, dynamics, carry, until, **options)
-        reached = carry.index >= until
-        noted = record(system, dynamics, carry)
-        return carry, (jax.tree.map(lambda x: _blank_unless(reached, x), noted), reached)
-
-    carry, (records, reached) = jax.lax.scan(to, carry, at)
-    return carry, records, reached
-
-
-def _blank_unless(reached: Array, value: Array) -> Array:
-    if jnp.issubdtype(value.dtype, jnp.floating):
-        return jnp.where(reached, value, jnp.nan)
-    return value
-
-
-def finish(
-    system: AbstractSystem,
-    dynamics: AbstractStepwise,
-    carry: Carry,
-    fold: AbstractFold | None,
-    key: PRNGKeyArray | None = None,
-) -> Any:
-    """What the fold makes of the whole run, the last state included."""
-    if fold is None:
-        return None
-    return filed(fold.update(carry.folded, carry.index, moment_of(system, dynamics, carry, key)))
-
-
 @traceable
 @nan_is_a_result()
 def run(
@@ -311,7 +300,7 @@ def run(
     """Move `system` from `state` by `dynamics`, recording at the steps (or times) `at`.
 
     Pure: it may be compiled, mapped with `vmap` and differentiated as JAX allows. Nothing is
-    compiled anew when only numbers change.
+    compiled again when only numbers change.
 
     Args:
         system: What moves.
@@ -336,18 +325,15 @@ def run(
         return dynamics.solve(system, state, at, record)
     if not isinstance(dynamics, AbstractStepwise):
         raise InputError(f"`dynamics` must be one of engram's dynamics, got {dynamics!r}.")
-    carry = begin(system, dynamics, state, fold, key)
+    context = Context(system, dynamics, fold, stop, key)
     at = jnp.asarray(at)
-    carry, records, reached = segment(
-        system, dynamics, carry, at, record, fold=fold, stop=stop, key=key
-    )
-    running = carry.status == Status.RUNNING
+    carry, records, reached = context.segment(context.begin(state), at, record)
     return Trajectory(
         times=at,
         records=records,
-        folded=finish(system, dynamics, carry, fold, key),
+        folded=context.finish(carry),
         final=dynamics.state_of(carry.inner),
-        status=jnp.where(running, int(Status.COMPLETED), carry.status),
+        status=jnp.where(_is_running(carry), int(Status.COMPLETED), carry.status),
         stopped_at=carry.index,
         num_recorded=reached.sum(),
         num_steps=carry.index,

@@ -10,18 +10,17 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_distribution, read_array
+from engram._room import check_room
 from engram._types import Array
-from engram.registry import read_off
-from engram.system import AbstractSystem
+from engram.dynamics._base import need_key
+from engram.system import AbstractSystem, Registered
 
 
-class AbstractSampling(eqx.Module):
+class AbstractSampling(Registered):
     """Which samples a step sees, as a law: how often each one comes in it."""
 
-    @property
-    def needs_key(self) -> bool:
-        """Whether it draws random numbers."""
-        return False
+    role = "sampling"
+    needs_key = False  # whether it draws random numbers
 
     def check(self, system: AbstractSystem) -> None:
         """Refuse a system that it does not fit; on the host, before a run."""
@@ -35,10 +34,6 @@ class AbstractSampling(eqx.Module):
         self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
     ) -> tuple[Any, Any]:
         """The law of step `index` (None for the system's own), and what is carried on."""
-
-    def settings(self) -> dict[str, Any]:
-        """Its name and its numbers, as specs and files have them."""
-        return read_off("sampling", self)
 
 
 class Everything(AbstractSampling):
@@ -57,15 +52,20 @@ class Batches(AbstractSampling):
 
     batch_size: int = eqx.field(static=True)
 
+    needs_key = True
+
     def __init__(self, batch_size: int):
         self.batch_size = check_count("batch_size", batch_size)
-
-    @property
-    def needs_key(self) -> bool:
-        return True
+        check_room(48 * self.batch_size, batch_size=self.batch_size)
 
     def law(self, system, inner, index, key):
-        return batch_law(system.law, self.batch_size, None, index, key), inner
+        law = jnp.asarray(system.law)
+        # Inverse of the distribution function: a sample of probability zero has no room to be hit.
+        reached = jnp.cumsum(law.ravel())
+        here = jax.random.fold_in(need_key(key), index)
+        u = jax.random.uniform(here, (self.batch_size,), law.dtype)
+        samples = jnp.searchsorted(reached, u * reached[-1], side="right")
+        return law_of_batch(samples, law), inner
 
 
 class Replayed(AbstractSampling):
@@ -101,7 +101,7 @@ class Replayed(AbstractSampling):
             )
 
     def law(self, system, inner, index, key):
-        return batch_law(system.law, self.batch_size, self.batches, index, key), inner
+        return law_of_batch(jnp.asarray(self.batches)[index], system.law), inner
 
 
 class Epochs(AbstractSampling):
@@ -115,6 +115,8 @@ class Epochs(AbstractSampling):
     samples: Any
     counts: Any
     batch_size: int = eqx.field(static=True)
+
+    needs_key = True
 
     def __init__(self, counts: Any, batch_size: int):
         array = read_array("counts", counts)
@@ -132,10 +134,6 @@ class Epochs(AbstractSampling):
                 f"{batch_size}. Choose a smaller one."
             )
 
-    @property
-    def needs_key(self) -> bool:
-        return True
-
     def check(self, system: AbstractSystem) -> None:
         law = np.asarray(system.law)
         shares = np.bincount(self.samples, minlength=law.size) / len(self.samples)
@@ -146,13 +144,13 @@ class Epochs(AbstractSampling):
             )
 
     def law(self, system, inner, index, key):
-        if key is None:
-            raise InputError("`key` must be given: the order of each epoch is drawn from it.")
         each = len(self.samples) // self.batch_size
         epoch, place = index // each, index % each
-        order = jax.random.permutation(jax.random.fold_in(key, epoch), jnp.asarray(self.samples))
+        order = jax.random.permutation(
+            jax.random.fold_in(need_key(key), epoch), jnp.asarray(self.samples)
+        )
         batch = jax.lax.dynamic_slice_in_dim(order, place * self.batch_size, self.batch_size)
-        return batch_law(system.law, self.batch_size, batch[None], 0, None), inner
+        return law_of_batch(batch, system.law), inner
 
 
 class Curriculum(AbstractSampling):
@@ -169,11 +167,8 @@ class Curriculum(AbstractSampling):
     def __init__(self, laws: Any, lengths: Any):
         self.laws = read_array("laws", laws).astype(np.float64)
         counts = read_array("lengths", lengths)
-        if (
-            counts.shape != self.laws.shape[:1]
-            or counts.dtype.kind not in "iu"
-            or (counts < 0).any()
-        ):
+        is_whole = counts.dtype.kind in "iu" and (counts >= 0).all()
+        if counts.shape != self.laws.shape[:1] or not is_whole:
             raise InputError(
                 f"`lengths` must be one number of steps per law, {len(self.laws)} of them, got {lengths}."
             )
@@ -197,19 +192,8 @@ class Curriculum(AbstractSampling):
         return np.diff(self.ends, prepend=0)
 
 
-def batch_law(
-    law: Array, batch_size: int, batches: Array | None, index: Any, key: PRNGKeyArray | None
-) -> Array:
-    """The law of one batch, its counts / |B|: drawn from `law`, or replayed."""
+def law_of_batch(samples: Array, law: Array) -> Array:
+    """The law of one batch, its counts / |B|, in the shape of the law that it was drawn from."""
     law = jnp.asarray(law)
-    if batches is not None:
-        samples = jnp.asarray(batches)[index]
-    else:
-        if key is None:
-            raise InputError("`key` must be given: random batches draw from it.")
-        # Inverse of the distribution function: a sample of probability zero has no room to be hit.
-        reached = jnp.cumsum(law.ravel())
-        u = jax.random.uniform(jax.random.fold_in(key, index), (batch_size,), law.dtype)
-        samples = jnp.searchsorted(reached, u * reached[-1], side="right")
     counts = jnp.zeros(law.size, law.dtype).at[samples].add(1.0)
-    return counts.reshape(law.shape) / batch_size
+    return counts.reshape(law.shape) / len(samples)

@@ -8,9 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from engram._checks import InputError, check_count, check_scalar, is_traced, read_array
+from engram._checks import (
+    InputError,
+    check_count,
+    check_not_negative,
+    check_scalar,
+    is_traced,
+    read_array,
+)
 from engram._types import Array
-from engram.dynamics._base import AbstractStepwise
+from engram.dynamics._base import AbstractStepwise, need_key
 from engram.dynamics._flow import read_times
 from engram.system import AbstractSystem
 
@@ -49,6 +56,8 @@ class StochasticGradientFlow(AbstractStepwise):
     is_isotropic: bool = eqx.field(static=True)
     record_steps: Any
 
+    counts_time = True
+
     def __init__(
         self,
         times: Any = None,
@@ -78,16 +87,11 @@ class StochasticGradientFlow(AbstractStepwise):
         self.gradient_noise = np.asarray(0.0)
         if learning_rate is not None:
             size = check_count("batch_size", batch_size)
-            if (
-                not is_traced(learning_rate)
-                and not check_scalar("learning_rate", learning_rate) >= 0
-            ):
-                raise InputError(f"`learning_rate` must not be negative, got {learning_rate}.")
+            check_not_negative("learning_rate", learning_rate)
             self.gradient_noise = (learning_rate / size) ** 0.5 + np.zeros(())
-        given = noise_scale is not None and not is_traced(noise_scale)
-        if given and not check_scalar("noise_scale", noise_scale) >= 0:
-            raise InputError(f"`noise_scale` must not be negative, got {noise_scale}. Use 0.1.")
         self.is_isotropic = noise_scale is not None
+        if self.is_isotropic:
+            check_not_negative("noise_scale", noise_scale)
         self.noise_scale = np.asarray(0.0) if noise_scale is None else noise_scale + np.zeros(())
         gaps = np.diff(np.concatenate([[0.0], self.times]))
         if time_step is None:
@@ -121,6 +125,9 @@ class StochasticGradientFlow(AbstractStepwise):
     def needs_key(self) -> bool:
         return self.brownian is None or self.is_isotropic
 
+    def _unshown(self) -> tuple[str, ...]:
+        return ("end",)
+
     def settings(self) -> dict[str, Any]:
         names = ("times", "learning_rate", "batch_size", "time_step", "brownian")
         scale = self.noise_scale if self.is_isotropic else None
@@ -130,10 +137,6 @@ class StochasticGradientFlow(AbstractStepwise):
     @property
     def record_at(self) -> np.ndarray:
         return np.unique(self.record_steps)
-
-    @property
-    def counts_time(self) -> bool:
-        return True
 
     def check(self, system: AbstractSystem) -> None:
         law = np.shape(system.law)
@@ -151,7 +154,7 @@ class StochasticGradientFlow(AbstractStepwise):
         if self.brownian is not None:
             dB = jnp.asarray(self.brownian)[index]
         else:
-            here = jax.random.fold_in(_need(key), 2 * index)
+            here = jax.random.fold_in(need_key(key), 2 * index)
             dB = jnp.sqrt(dt) * jax.random.normal(here, law.shape, law.dtype)
         root = jnp.sqrt(law)
         shaken = root * dB - law * (root * dB).sum()
@@ -159,7 +162,7 @@ class StochasticGradientFlow(AbstractStepwise):
         state = jax.tree.map(lambda x, g: x - g, inner, pulled)
         if not self.is_isotropic:
             return state
-        here = jax.random.fold_in(_need(key), 2 * index + 1)
+        here = jax.random.fold_in(need_key(key), 2 * index + 1)
         shake = lambda x, dE: x + self.noise_scale * (jnp.sqrt(dt) * dE)
         return jax.tree.map(shake, state, system.noise(state, here))
 
@@ -173,9 +176,3 @@ class StochasticGradientFlow(AbstractStepwise):
         # At the times asked for, those very numbers.
         place = np.minimum(np.searchsorted(self.record_steps, steps), len(self.times) - 1)
         return np.where(self.record_steps[place] == steps, self.times[place], summed)
-
-
-def _need(key: PRNGKeyArray | None) -> PRNGKeyArray:
-    if key is None:
-        raise InputError("`key` must be given: the noise is drawn from it.")
-    return key

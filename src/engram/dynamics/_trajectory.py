@@ -10,29 +10,21 @@ from engram._types import Array
 
 
 class Status(enum.IntEnum):
-    """How a run ended; its text says what to do about it."""
+    """How a run ended; its `text` says what to do about it."""
 
-    RUNNING = 0
-    COMPLETED = 1
-    STOPPED = 2
-    NOT_FINITE = 3
-    STEP_LIMIT = 4
-    INTERRUPTED = 5
+    RUNNING = 0, "not finished"
+    COMPLETED = 1, "completed"
+    STOPPED = 2, "the stop condition was met"
+    NOT_FINITE = 3, "a state was not finite; lower the learning rate"
+    STEP_LIMIT = 4, "the solver's step limit was reached; raise `max_steps` or loosen `rtol`"
+    INTERRUPTED = 5, "interrupted"
 
-    @property
-    def text(self) -> str:
-        """What it means, in words."""
-        return _TEXTS[self]
+    text: str
 
-
-_TEXTS = {
-    Status.RUNNING: "not finished",
-    Status.COMPLETED: "completed",
-    Status.STOPPED: "the stop condition was met",
-    Status.NOT_FINITE: "a state was not finite; lower the learning rate",
-    Status.STEP_LIMIT: "the solver's step limit was reached; raise `max_steps` or loosen `rtol`",
-    Status.INTERRUPTED: "interrupted",
-}
+    def __new__(cls, value: int, text: str) -> "Status":
+        status = int.__new__(cls, value)
+        status._value_, status.text = value, text
+        return status
 
 
 class Trajectory(eqx.Module):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from engram import particles, plotting
 from engram._precision import in_double
-from engram.dynamics import GradientDescent, advance, begin
+from engram.dynamics import Context, GradientDescent, advance
 from engram.figures._comparison import Comparison, compared_records, runs_in_common
 from engram.figures._labels import labelled, settings_of
 from engram.figures._reference import arrays_of, case_of, problem_of
@@ -69,7 +69,7 @@ def _ends(problems: Problem, rates: Any, steps: int) -> Any:
     def one(problem: Problem, rate: Any) -> Any:
         system, descent = ParticleSystem(problem), GradientDescent(rate, steps)
         state = system.start(jnp.zeros(problem.zero_weights.shape))
-        end = advance(system, descent, begin(system, descent, state, None), jnp.asarray(steps))
+        end = advance(system, descent, Context(system, descent).begin(state), jnp.asarray(steps))
         last = descent.state_of(end.inner)
         return system.loss(last), particles.error_rate(problem, last.scores)
 

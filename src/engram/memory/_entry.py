@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 
-from engram._checks import InputError, check_count, read_array
+from engram._checks import InputError, check_count, read_shaped
 from engram._precision import compiled
 from engram.problem import Problem
 
@@ -56,15 +55,4 @@ def _mapped(fn: Callable[..., Any]) -> Callable[..., Any]:
 def read_matrix(problem: Problem, name: str, W: Any) -> Any:
     """Read a k x d matrix, or a stack of them, from whatever array was given."""
     shape = (problem.output_dim, problem.dim)
-    if not isinstance(W, jax.Array):
-        W = read_array(name, W)
-    if W.shape[-2:] != shape or W.ndim > 3:
-        raise InputError(
-            f"`{name}` must have shape (k, d) = {shape}, or (T, k, d) for a stack, got {W.shape}. It "
-            "acts on columns: W e_x."
-        )
-    if W.dtype.kind in "iu":
-        W = np.asarray(W, dtype=np.float64)
-    if not jax.numpy.issubdtype(W.dtype, np.floating):
-        raise InputError(f"`{name}` must hold real numbers, got dtype {W.dtype}. Convert it first.")
-    return W
+    return read_shaped(name, W, shape, "(k, d)", "It acts on columns: W e_x.", stacks=True)

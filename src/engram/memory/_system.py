@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from engram._checks import InputError, check_finite
+from engram._checks import InputError, check_floats
 from engram._precision import traceable
 from engram._types import Array, Scalar, Scores, Weights
 from engram.memory._curvature import hvp, sharpness
@@ -86,9 +86,10 @@ class MemorySystem(AbstractSystem):
         shape = (self.problem.output_dim, self.problem.dim)
         if np.shape(state) != shape:
             raise InputError(
-                f"`start` must be the weights W_0, shape (k, d) = {shape}, got shape {np.shape(state)}."
+                f"`start` must be the weights W_0, shape (k, d) = {shape}, got shape {np.shape(state)}. "
+                "Scores become weights with `particles.scores_to_weights`."
             )
-        check_finite("start", np.asarray(state))
+        check_floats("start", state, ndim=2, axes="(k, d)")
         if not self.layer_norm:
             return
         lengths = np.linalg.norm(self.problem.inputs @ np.asarray(state).T, axis=1)

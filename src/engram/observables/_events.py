@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
 from engram._types import Array
-from engram.dynamics import AbstractFold, Ledger, Moment, empty_ledger
-from engram.dynamics._run import BURST
+from engram.dynamics import BURST, AbstractFold, Ledger, Moment, empty_ledger
 from engram.system import AbstractSystem, Look
 
 NEVER = -1  # inside the fold only: results say "not reached" by NaN
@@ -117,26 +116,20 @@ class Events(AbstractFold):
     def init(self, system: AbstractSystem, state: PyTree) -> Found:
         loss, _, margins = _numbers(system.look(state))
         N, dtype = len(margins), loss.dtype
-        number, never, zero = (
-            lambda x: jnp.asarray(x, dtype),
-            jnp.full((), NEVER, int),
-            jnp.zeros((), int),
-        )
-        inf, one = number(jnp.inf), number(1.0)
+        never, zero = jnp.full((), NEVER, int), jnp.zeros((), int)
+        inf, one = jnp.asarray(jnp.inf, dtype), jnp.ones((), dtype)
         known: dict[str, Any] = {}
         if "accuracy" in self.parts:
             known["accuracy"] = self._packed(Accuracy(never, never))
         if {"losses", "peaks"} & set(self.parts):
             losses = Losses(inf, inf, -inf, one, one, inf, -inf)
             counts = Counts(never, never, zero, zero, never, never, zero, zero, never)
-            if self.capacity == 0 and "peaks" not in self.parts:
-                losses = losses._replace(trough=None, crest=None)
-                counts = counts._replace(is_up=None, num_peaks=None, crest_step=None)
-            if self.capacity == 0:  # what only the ledger needs
-                losses, counts = (
-                    losses._replace(top=None),
-                    counts._replace(start=None, top_step=None),
-                )
+            if self.capacity == 0:  # without what only the ledger needs
+                losses = losses._replace(top=None)
+                counts = counts._replace(start=None, top_step=None)
+                if "peaks" not in self.parts:
+                    losses = losses._replace(trough=None, crest=None)
+                    counts = counts._replace(is_up=None, num_peaks=None, crest_step=None)
             known |= {"losses": self._packed(losses), "counts": self._packed(counts)}
         if "tokens" in self.parts:
             known["margins"] = jnp.full(N, jnp.nan, dtype)
@@ -198,20 +191,14 @@ class Events(AbstractFold):
 
     def skip(self, folded: Found, watched: Watched, index: Array) -> Found:
         loss, before, accuracy = watched.loss, Losses(*folded.losses), Accuracy(*folded.accuracy)
-        losses = before._replace(
-            lowest=jnp.minimum(before.lowest, loss),
-            previous=loss,
-            trough=jnp.minimum(before.trough, loss),
-        )
+        lowest, trough = jnp.minimum(before.lowest, loss), jnp.minimum(before.trough, loss)
+        losses = before._replace(lowest=lowest, previous=loss, trough=trough)
         last = jnp.where(watched.perfect, accuracy.last_imperfect, index)
+        accuracy = accuracy._replace(last_imperfect=last)
         return eqx.tree_at(
-            lambda found: (found.accuracy, found.losses, found.margins),
+            lambda known: (known.accuracy, known.losses, known.margins),
             folded,
-            (
-                self._packed(accuracy._replace(last_imperfect=last)),
-                self._packed(losses),
-                watched.margins,
-            ),
+            (self._packed(accuracy), self._packed(losses), watched.margins),
         )
 
     def describe(self, folded: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
@@ -248,13 +235,9 @@ class Events(AbstractFold):
             names = ("first_learnt", "first_forgotten", "last_forgotten", "last_relearnt")
             times, *steps = np.moveaxis(np.asarray(folded.tokens), -2, 0)
             right = np.asarray(folded.margins) > 0
-            found |= {
-                "num_learnt": (("token",), times + right),
-                "num_forgotten": (("token",), times),
-            }
-            found |= {
-                name: (("token",), _steps(each)) for name, each in zip(names, steps, strict=True)
-            }
+            per_token = {"num_learnt": times + right, "num_forgotten": times}
+            per_token |= {name: _steps(each) for name, each in zip(names, steps, strict=True)}
+            found |= {name: (("token",), value) for name, value in per_token.items()}
         return found
 
 
@@ -357,29 +340,26 @@ def _read(rows: Any) -> dict[str, np.ndarray]:
     }
 
 
-_AXES = {  # of what the ledger holds, in this order
-    "spike_start": "spike", "spike_step": "spike", "spike_end": "spike", "spike_height": "spike",
-    "peak_step": "peak", "peak_height": "peak",
-    "event_step": "event", "event_token": "event", "margin_before": "event", "margin_after": "event",
-}  # fmt: skip
+_LISTED = {  # by axis; in this order, since JAX sorts what it maps over
+    "spike": ("spike_start", "spike_step", "spike_end", "spike_height"),
+    "peak": ("peak_step", "peak_height"),
+    "event": ("event_step", "event_token", "margin_before", "margin_after"),
+}
 
 
 def _entries(folded: Found) -> dict[str, tuple[tuple[str, ...], Any]]:
     """What the ledger holds, by name, and the spike that has not ended."""
     assert folded.ledger is not None
-    found = folded.ledger.entries()
-    if folded.losses is not None and Counts(*folded.counts).in_spike:
-        counts, losses = Counts(*folded.counts), Losses(*folded.losses)
-        last = {
-            "start": counts.start, "step": counts.top_step, "end": np.nan, "height": losses.top
-        }  # fmt: skip
-        found |= {
-            f"spike_{name}": np.append(found[f"spike_{name}"], value)
-            for name, value in last.items()
-        }
-    present = {"event"} if folded.tokens is not None and np.shape(folded.tokens)[-1] else set()
-    present |= {"spike", "peak"} if folded.losses is not None else set()
-    return {name: ((axis,), found[name]) for name, axis in _AXES.items() if axis in present}
+    kept, listed = folded.ledger.entries(), dict(_LISTED)
+    if folded.losses is None:
+        listed |= {"spike": (), "peak": ()}
+    elif (counts := Counts(*folded.counts)).in_spike:
+        last = (counts.start, counts.top_step, np.nan, Losses(*folded.losses).top)
+        spikes = zip(listed["spike"], last, strict=True)
+        kept |= {name: np.append(kept[name], value) for name, value in spikes}
+    if folded.tokens is None or not np.shape(folded.tokens)[-1]:
+        listed["event"] = ()
+    return {name: ((axis,), kept[name]) for axis, names in listed.items() for name in names}
 
 
 def _numbers(look: Look) -> tuple[Any, Any, Any]:

@@ -12,15 +12,17 @@ import numpy as np
 from engram._checks import InputError
 from engram._types import Array
 from engram.dynamics import Moment
-from engram.registry import entries, find, make, read_off
+from engram.registry import entries, find, make
 from engram.special import largest_eigenpairs, normals
+from engram.system import Registered
 
 OBSERVABLES = entries("observable")  # by name, yours among them once they are registered
 
 
-class AbstractObservable(eqx.Module):
-    """A quantity along a path: its axes besides the step, its symbol, what it means."""
+class AbstractObservable(Registered):
+    """A quantity along a path: its axes other than the step, its symbol, what it means."""
 
+    role = "observable"
     axes = None  # names; by default numbered ones
     symbol = ""
     meaning = ""
@@ -29,10 +31,6 @@ class AbstractObservable(eqx.Module):
         """Compute what is the same at all moments, or refuse a system; on the host, before the run."""
         del system, dynamics
         return self
-
-    def settings(self) -> dict[str, Any]:
-        """Its kind and its numbers, as specs and files have them."""
-        return read_off("observable", self)
 
     @abc.abstractmethod
     def __call__(self, moment: Moment) -> Array:

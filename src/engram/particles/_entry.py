@@ -4,10 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import numpy as np
-
-from engram._checks import InputError, read_array
+from engram._checks import InputError, read_shaped
 from engram._precision import compiled
 from engram.problem import Problem
 
@@ -32,21 +29,23 @@ def read_particles(problem: Any, w: Any, name: str = "w") -> Any:
     """Read an N x M array of particles, whatever kind of array was given."""
     _check_problem(problem)
     hint = "Scores of weights come from `particles.weights_to_scores(problem, W)`."
-    return _read(name, w, (problem.num_tokens, problem.num_classes), "(N, M)", hint)
+    return read_shaped(name, w, (problem.num_tokens, problem.num_classes), "(N, M)", hint)
 
 
 def read_weights(problem: Any, W: Any, name: str = "W") -> Any:
     """Read a k x d matrix."""
     _check_problem(problem)
     shape = (problem.output_dim, problem.dim)
-    return _read(name, W, shape, "(k, d)", "It acts on columns: W e_x.")
+    return read_shaped(name, W, shape, "(k, d)", "It acts on columns: W e_x.")
 
 
 def read_brownian(problem: Any, brownian: Any) -> Any:
     """Read one increment per sample."""
     _check_problem(problem)
     axes = "(N, M)" if problem.is_noisy else "(N,)"
-    return _read("brownian", brownian, problem.law.shape, axes, "Give one increment per sample.")
+    return read_shaped(
+        "brownian", brownian, problem.law.shape, axes, "Give one increment per sample."
+    )
 
 
 def _check_problem(problem: Any) -> None:
@@ -54,14 +53,3 @@ def _check_problem(problem: Any) -> None:
         raise InputError(
             f"`problem` must be a Problem, got {type(problem).__name__}. It comes first."
         )
-
-
-def _read(name: str, value: Any, shape: tuple[int, ...], axes: str, hint: str) -> Any:
-    array = value if isinstance(value, jax.Array) else read_array(name, value)
-    if array.shape != shape:
-        raise InputError(f"`{name}` must have shape {axes} = {shape}, got {array.shape}. {hint}")
-    if array.dtype.kind in "iu":
-        array = np.asarray(array, dtype=np.float64)
-    if not jax.numpy.issubdtype(array.dtype, np.floating):
-        raise InputError(f"`{name}` must hold real numbers, got dtype {array.dtype}. Convert it.")
-    return array

@@ -10,11 +10,10 @@ from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError
 from engram._precision import traceable
-from engram._types import Array, Scalar, Scores, Weights
-from engram.particles._curvature import sharpness
-from engram.particles._recall import class_margins
+from engram._types import Array, Scores, Weights
+from engram.particles._system import ScoreSystem
 from engram.problem import Problem
-from engram.system import AbstractSystem, Look
+from engram.system import Look
 
 _FEW = 4
 
@@ -27,7 +26,7 @@ class MarginState(eqx.Module):
     kept: Float[Array, "..."]
 
 
-class MarginSystem(AbstractSystem):
+class MarginSystem(ScoreSystem):
     r"""Two classes, certain targets: the particles of a token differ only by their margin.
 
     With $s_x = \pm 1$ for the two classes and $c = \|u_1 - u_2\|^2$, descent moves
@@ -96,17 +95,6 @@ class MarginSystem(AbstractSystem):
         # The cheaper product first.
         return E @ (U @ W).T if 2 * len(U) < len(E) else (E @ W.T) @ U.T
 
-    def class_margins(self, state: MarginState) -> Scores:
-        return class_margins(self.problem, self.scores(state))
-
-    def sharpness(self, state: MarginState) -> Scalar:
-        return sharpness(self.problem, self.scores(state))
-
-    @traceable
-    def grad_norm(self, state: MarginState) -> Float[Array, ""]:
-        # W is formed: the margins' own norm is exact only to the root of the rounding.
-        return jnp.linalg.norm(self.weights(self.grad(state)))
-
     @traceable
     def grad(
         self, state: MarginState, law: Array | None = None, look: Look | None = None
@@ -123,9 +111,6 @@ class MarginSystem(AbstractSystem):
     def inner(self, a: MarginState, b: MarginState) -> Float[Array, ""]:
         return (a.margins * b.coefficients).sum()
 
-    def norm(self, direction: MarginState) -> Float[Array, ""]:
-        return jnp.sqrt(jnp.maximum(self.inner(direction, direction), 0.0))
-
     def speed(self, direction: MarginState) -> Float[Array, ""]:
         return jnp.sqrt(jnp.square(direction.margins).sum())
 
@@ -134,12 +119,6 @@ class MarginSystem(AbstractSystem):
 
     def outline(self, state: MarginState) -> Float[Array, " K"]:
         return state.margins
-
-    def size(self, state: MarginState) -> int:
-        return self.problem.size
-
-    def kept(self, state: MarginState) -> dict[str, Any]:
-        return {"weights": self.weights(state)}
 
 
 class BareMarginSystem(MarginSystem):

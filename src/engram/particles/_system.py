@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray, PyTree
 
 from engram._precision import traceable
 from engram._types import Array, Scalar, Scores, Weights
@@ -25,6 +25,33 @@ from engram.problem import Problem
 from engram.system import AbstractSystem, Look
 
 
+class ScoreSystem(AbstractSystem):
+    """What particles and margins have in common: states that stand for weights, from scores alone."""
+
+    problem: eqx.AbstractVar[Problem]
+
+    def class_margins(self, state: PyTree) -> Scores:
+        return class_margins(self.problem, self.scores(state))
+
+    def sharpness(self, state: PyTree) -> Scalar:
+        return sharpness(self.problem, self.scores(state))
+
+    @traceable
+    def grad_norm(self, state: PyTree) -> Float[Array, ""]:
+        # W is formed: the scores' own norm is exact only to the root of the rounding.
+        return jnp.linalg.norm(self.weights(self.grad(state)))
+
+    def norm(self, direction: PyTree) -> Float[Array, ""]:
+        # Below zero it is rounding.
+        return jnp.sqrt(jnp.maximum(self.inner(direction, direction), 0.0))
+
+    def size(self, state: PyTree) -> int:
+        return self.problem.size
+
+    def kept(self, state: PyTree) -> dict[str, Any]:
+        return {"weights": self.weights(state)}
+
+
 class ParticleState(eqx.Module):
     """Scores, and how they came about.
 
@@ -39,7 +66,7 @@ class ParticleState(eqx.Module):
     shaken: Weights | None = None
 
 
-class ParticleSystem(AbstractSystem):
+class ParticleSystem(ScoreSystem):
     """A memory whose state are its N x M particles; the Gram matrices are formed once.
 
     Args:
@@ -94,19 +121,8 @@ class ParticleSystem(AbstractSystem):
     def scores(self, state: ParticleState) -> Scores:
         return state.scores
 
-    def class_margins(self, state: ParticleState) -> Scores:
-        return class_margins(self.problem, state.scores)
-
     def recall_probs(self, state: ParticleState) -> Scores:
         return recall_probs(self.problem, state.scores)
-
-    def sharpness(self, state: ParticleState) -> Scalar:
-        return sharpness(self.problem, state.scores)
-
-    @traceable
-    def grad_norm(self, state: ParticleState) -> Float[Array, ""]:
-        # W is formed: the particles' own norm is exact only to the root of the rounding.
-        return jnp.linalg.norm(self.weights(self.grad(state)))
 
     @traceable
     def loss(self, state: ParticleState, law: Array | None = None) -> Float[Array, ""]:
@@ -130,10 +146,6 @@ class ParticleSystem(AbstractSystem):
         # <sum c u e^T, sum c' u e^T> = <c, alpha c' Gamma>
         return (a.scores * b.coefficients).sum()
 
-    def norm(self, direction: ParticleState) -> Float[Array, ""]:
-        # Below zero it is rounding.
-        return jnp.sqrt(jnp.maximum(self.inner(direction, direction), 0.0))
-
     def speed(self, direction: ParticleState) -> Float[Array, ""]:
         # Not the coefficients: with more tokens than dimensions they never come to rest.
         return jnp.sqrt(jnp.square(direction.scores).sum())
@@ -148,9 +160,3 @@ class ParticleSystem(AbstractSystem):
     def outline(self, state: ParticleState) -> Float[Array, " K"]:
         w = state.scores
         return (w - w.mean(axis=1, keepdims=True)).ravel()
-
-    def size(self, state: ParticleState) -> int:
-        return self.problem.size
-
-    def kept(self, state: ParticleState) -> dict[str, Any]:
-        return {"weights": self.weights(state)}

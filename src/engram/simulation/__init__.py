@@ -3,8 +3,8 @@
 from engram.simulation._compare import compare as compare
 from engram.simulation._drive import drive as drive
 from engram.simulation._events import events as events
+from engram.simulation._segments import segment_size as segment_size
 from engram.simulation._simulate import Interrupted as Interrupted
-from engram.simulation._simulate import segment_size as segment_size
 from engram.simulation._simulate import simulate as simulate
 from engram.simulation._simulate import simulate_arrays as simulate_arrays
 from engram.simulation._source import FORMAT as FORMAT

@@ -9,7 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_choice
 from engram._types import ArrayLike
-from engram.dynamics import AbstractDynamics, AbstractFlow, GradientDescent
+from engram.dynamics import AbstractDynamics, AbstractFlow
 from engram.problem import Problem
 from engram.simulation._simulate import simulate
 
@@ -33,7 +33,7 @@ def compare(
 
     Args:
         problem: What is to be remembered.
-        dynamics: Dynamics by the names they shall have in the result.
+        dynamics: Dynamics by the names they have in the result.
         times: The common times; by default `num` of them up to the longest run's end.
         num: How many, when `times` is not given.
         spacing: "linear" or "log", when `times` is not given.
@@ -43,7 +43,7 @@ def compare(
         key: A JAX key or a seed, the same for all, for those that draw.
 
     Returns:
-        A dataset with the dimensions `dynamics` and `time`, besides those of the observables.
+        A dataset with the dimensions `dynamics` and `time`, and those of the observables.
     """
     if not isinstance(dynamics, Mapping) or not dynamics:
         raise InputError(
@@ -53,72 +53,53 @@ def compare(
     for name, each in dynamics.items():
         if not isinstance(each, AbstractDynamics):
             raise InputError(f"`dynamics` must hold engram's dynamics, got {each!r} for {name!r}.")
+        if times is None and not np.isfinite(each.end):
+            raise InputError(
+                f"`dynamics` has no known learning rate for {name!r}: it cannot be aligned. Use one of "
+                "engram.dynamics' own optimizers."
+            )
     check_choice("spacing", spacing, ("linear", "log"))
     if times is None:
-        end = max(_end(name, each) for name, each in dynamics.items())
+        end = max(each.end for each in dynamics.values())
         grid = np.linspace(0, 1, num)
         times = end * grid if spacing == "linear" else np.expm1(grid * np.log1p(end))
     common = np.asarray(times, dtype=float)
-    runs = [
-        _aligned(problem, each, common, start=start, record=record, space=space, key=key)
-        for each in dynamics.values()
-    ]
+    options: Any = {"start": start, "record": record, "space": space, "key": key, "events": False}
+    runs = [_aligned(problem, each, common, options) for each in dynamics.values()]
     together = xr.concat(runs, dim=xr.Variable("dynamics", list(dynamics)), join="outer")
     together["time"].attrs = {"long_name": "flow time, the sum of the learning rates"}
     return together
 
 
-def _end(name: str, dynamics: AbstractDynamics) -> float:
-    if not np.isfinite(dynamics.end):
-        raise InputError(
-            f"`dynamics` has no known learning rate for {name!r}: it cannot be aligned. Use one of "
-            "engram.dynamics' own optimizers."
-        )
-    return dynamics.end
-
-
-def _aligned(problem: Problem, dynamics: Any, common: np.ndarray, **options: Any) -> xr.Dataset:
-    inside = common <= dynamics.end * (1 + 1e-12)
-    if not inside.any():
-        return _nothing(problem, dynamics, common, **options)
+def _aligned(
+    problem: Problem, dynamics: Any, common: np.ndarray, options: dict[str, Any]
+) -> xr.Dataset:
+    """The records of a run nearest to the common times, NaN where it had ended."""
+    times = common[common <= dynamics.end * (1 + 1e-12)]
     if isinstance(dynamics, AbstractFlow):
-        found = simulate(problem, dynamics.at(common[inside]), events=False, **options)
-        found = found.assign_coords(run_time=("time", found.time.values))
-        return _only_records(found).reindex(time=common)
-    when = dynamics.time_at(np.arange(dynamics.num_steps + 1))
-    after = np.clip(np.searchsorted(when, common[inside]), 1, max(len(when) - 1, 1))
-    before = after - 1
-    after = np.minimum(after, len(when) - 1)
-    closer = np.abs(when[after] - common[inside]) < np.abs(common[inside] - when[before])
-    nearest = np.where(closer, after, before)
-    steps, back = np.unique(nearest, return_inverse=True)
-    found = simulate(problem, dynamics, at=steps, events=False, **options)
-    reached = back < found.sizes["step" if "step" in found.dims else "time"]
-    along = "step" if "step" in found.dims else "time"
-    found = found.assign_coords(run_time=(along, found.time.values))
-    picked = _only_records(found).isel({along: back[reached]})
-    picked = picked.drop_vars([name for name in ("step", "time") if name in picked.coords])
-    if along == "step":
-        picked = picked.rename({"step": "time"})
-    return picked.assign_coords(time=common[inside][reached]).reindex(time=common)
+        rows = np.arange(len(times))
+        run = simulate(problem, dynamics.at(times if len(times) else np.zeros(1)), **options)
+    else:
+        steps, rows = np.unique(_nearest(dynamics, times), return_inverse=True)
+        at = steps if len(steps) else [0]  # a run that ended before: only its axes are needed
+        run = simulate(problem, dynamics, at=at, **options)
+    along = "step" if "step" in run.dims else "time"
+    names = [name for name, variable in run.data_vars.items() if along in variable.dims]
+    records = run[names].assign(run_time=(along, run.time.values))
+    records = records.drop_vars([name for name in ("step", "time") if name in records.coords])
+    records = records.rename({} if along == "time" else {along: "time"})
+    reached = rows < run.sizes[along]
+    records = records.isel(time=rows[reached]).assign_coords(time=times[reached])
+    records.attrs = {}
+    return records.reindex(time=common)
 
 
-def _nothing(problem: Problem, dynamics: Any, common: np.ndarray, **options: Any) -> xr.Dataset:
-    """A run that ended before the first common time: its records are NaN throughout."""
-    first = (
-        dynamics.at(np.zeros(1)) if isinstance(dynamics, AbstractFlow) else GradientDescent(0.0, 0)
-    )
-    start = simulate(problem, first, events=False, **options)
-    along = "step" if "step" in start.dims else "time"
-    blank = _only_records(start.assign_coords(run_time=(along, [np.nan])))
-    blank = blank.drop_vars([name for name in ("step", "time") if name in blank.coords])
-    blank = blank.rename({along: "time"}) if along == "step" else blank
-    return blank.assign_coords(time=[-1.0]).reindex(time=common)
-
-
-def _only_records(found: xr.Dataset) -> xr.Dataset:
-    along = "step" if "step" in found.dims else "time"
-    names = [name for name, variable in found.data_vars.items() if along in variable.dims]
-    kept = found[names].reset_coords("run_time")
-    kept.attrs = {}
-    return kept
+def _nearest(dynamics: Any, times: np.ndarray) -> np.ndarray:
+    """The steps whose times are nearest."""
+    before, after = np.zeros(len(times), int), np.full(len(times), dynamics.num_steps)
+    while (after - before > 1).any():  # halved, since there may be more steps than fit into memory
+        middle = (before + after) // 2
+        is_later = dynamics.time_at(middle) < times
+        before, after = np.where(is_later, middle, before), np.where(is_later, after, middle)
+    time_after, time_before = dynamics.time_at(after), dynamics.time_at(before)
+    return np.where(np.abs(time_after - times) < np.abs(times - time_before), after, before)

@@ -9,10 +9,9 @@ import numpy as np
 import xarray as xr
 
 import engram
-from engram.dynamics import Status
+from engram.dynamics import AbstractFlow, Context, Status, Trajectory
 from engram.observables import Record
 from engram.registry import find, table
-from engram.system import AbstractSystem
 
 _STEPS = {  # events whose values are steps
     "first_perfect": "first step without error",
@@ -47,14 +46,18 @@ _EVENTS = _STEPS | {
 
 @dataclass(frozen=True)  # a leaf to JAX, which would sort the names
 class Labelled:
-    """What becomes a dataset: variables and coordinates as (axes, values, attributes), and attributes."""
+    """What becomes a dataset: variables and coordinates as (axes, values, attributes), and attributes.
+
+    What it was made of (`source`) is written out only for a dataset.
+    """
 
     variables: dict[str, Any]
     coords: dict[str, Any]
     attrs: dict[str, Any]
+    source: Callable[[], dict[str, Any]]
 
     def dataset(self) -> xr.Dataset:
-        return xr.Dataset(self.variables, self.coords, self.attrs)
+        return xr.Dataset(self.variables, self.coords, self.attrs | self.source())
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All values by name, without labels."""
@@ -65,44 +68,37 @@ class Labelled:
 
 
 def label(
-    *,
-    times: Any,
-    steps: Any,
-    records: dict[str, Any],
-    about: Record,
-    fold: Any,
-    found: Any,
-    num_events: int,
-    clock: Callable[[Any], Any] | None,
-    final: Any,
-    status: Status,
-    stopped_at: float | int,
-    num_steps: int,
-    system: AbstractSystem,
-    dynamics: Any,
+    context: Context,
+    record: Record,
+    path: Trajectory,
+    first: dict[str, Any],
     space: str,
-    start: Any,
+    source: Callable[[], dict[str, Any]],
 ) -> Labelled:
     """Name the axes of everything recorded, and say how the run was made and how it ended."""
-    along = "time" if steps is None else "step"
+    system, dynamics = context.system, context.dynamics
+    is_flow, num_steps = isinstance(dynamics, AbstractFlow), int(path.num_steps)
+    clock = path.times.__getitem__ if is_flow else dynamics.time_at
+    along = "time" if is_flow or dynamics.counts_time else "step"
     coords = system.coords()
+    times = np.asarray(path.times if is_flow else clock(path.times))
     about_time = {"long_name": "flow time, the sum of the learning rates", "symbol": "eta t"}
-    coords["time"] = (along, np.asarray(times), about_time)
-    if steps is not None:
-        coords["step"] = ("step", np.asarray(steps), {"long_name": "updates made", "symbol": "t"})
+    coords["time"] = (along, times, about_time)
+    if along == "step":
+        coords["step"] = ("step", path.times, {"long_name": "updates made", "symbol": "t"})
     variables: dict[str, Any] = {}
-    for name, observable in zip(about.names, about.observables, strict=True):
-        if name in records:
-            entry, values = find("observable", name), np.asarray(records[name])
+    for name, observable in zip(record.names, record.observables, strict=True):
+        if name in path.records:
+            entry, values = find("observable", name), np.asarray(path.records[name])
             axes, symbol = observable.axes, observable.symbol or entry.about.get("symbol", "")
             axes = [f"{name}_{i}" for i in range(values.ndim - 1)] if axes is None else axes
             attrs = {"long_name": observable.meaning or entry.help, "symbol": symbol}
             variables[name] = ((along, *axes), values, attrs)
     about_events: dict[str, Any] = {}
-    if found is not None:
-        last = num_events - 1
-        for name, (axes, value) in fold.describe(found, last).items():
-            value = value if clock is None else _at_times(name, value, clock)
+    if context.fold is not None and path.folded is not None:
+        last = len(times) - 1 if is_flow else num_steps
+        for name, (axes, value) in context.fold.describe(path.folded, last).items():
+            value = value if along == "step" else at_times(name, value, clock)
             name = f"event_{name}" if name in variables or name in coords else name
             variables[name] = (axes, value, {"long_name": _EVENTS.get(name, name)})
         about_events = _about_events(variables)
@@ -111,26 +107,25 @@ def label(
         for name, axes in problem.axes().items():
             if name != "probs":  # a coordinate
                 variables[f"problem_{name}"] = (axes, np.asarray(getattr(problem, name)))
-    for when, kept in (("start", start), ("final", final)):
+    for when, kept in (("start", first), ("final", path.final)):
         for name, value in kept.items():
             axes, symbol = _axes_of(name, np.ndim(value)), "W" if name == "weights" else name
             attrs = {"long_name": f"{symbol} at the {'end' if when == 'final' else when}"}
             variables[f"{when}_{name}"] = (axes, np.asarray(value), attrs)
-    return Labelled(
-        variables,
-        coords,
-        {
-            "status": status.name.lower().replace("_", " "),
-            "status_text": status.text,
-            "stopped_at": stopped_at,
-            "num_steps": num_steps,
-            "dynamics": type(dynamics).__name__,
-            "settings": json.dumps(table(dynamics)),
-            "space": space,
-            **about_events,
-            "engram": engram.__version__,
-        },
-    )
+    status = Status(int(path.status))
+    ended_at = path.stopped_at if is_flow else clock(num_steps)
+    attrs = {
+        "status": status.name.lower().replace("_", " "),
+        "status_text": status.text,
+        "stopped_at": num_steps if along == "step" else float(ended_at),
+        "num_steps": num_steps,
+        "dynamics": type(dynamics).__name__,
+        "settings": json.dumps(table(dynamics)),
+        "space": space,
+        **about_events,
+        "engram": engram.__version__,
+    }
+    return Labelled(variables, coords, attrs, source)
 
 
 def _axes_of(name: str, ndim: int) -> tuple[str, ...]:
@@ -150,8 +145,8 @@ def _about_events(variables: dict[str, Any]) -> dict[str, Any]:
     return {"events_loss": "loss under the data's own law", "events_lost": counted - kept}
 
 
-def _at_times(name: str, value: Any, clock: Callable[[Any], Any]) -> Any:
-    """For flows, events are counted in records or solver steps: turn those counts into times."""
+def at_times(name: str, value: Any, clock: Callable[[Any], Any]) -> Any:
+    """An event counted in records, or in steps of a scheme, by the time of that record or step."""
     if name not in _STEPS:
         return value
     index = np.asarray(value, float)

@@ -8,6 +8,7 @@ import xarray as xr
 from engram._checks import InputError
 from engram._precision import in_double
 from engram.observables import SPIKE_FACTOR, Events, events_of_series
+from engram.simulation._dataset import at_times
 from engram.system import Look
 
 _COLUMNS = {
@@ -109,13 +110,9 @@ def _of_records(run: xr.Dataset, along: str, margins: str, spike_factor: float) 
         raise InputError("`run` must have a finite `loss`, got none. Go on with it first.")
     fold = Events(np.asarray(spike_factor, float))
     described = fold.describe(events_of_series(fold, Look(*look)), int(ended.sum()) - 1)
-    clock = run[along].values[ended]
-    found = xr.Dataset(attrs={"events_loss": "the recorded loss"})
-    for name, (axes, value) in described.items():
-        if name.endswith("_step") or name.startswith(("first_", "perfect_", "last_")):
-            reached = np.isfinite(value)
-            value = np.where(reached, clock[np.where(reached, value, 0).astype(int)], np.nan)
-        found[name] = (axes, value)
+    clock = run[along].values[ended].__getitem__
+    values = {name: (axes, at_times(name, x, clock)) for name, (axes, x) in described.items()}
+    events = xr.Dataset(values, attrs={"events_loss": "the recorded loss"})
     if known is not None and known.dims[1] in run.coords:
-        found = found.assign_coords(token=("token", run[known.dims[1]].values))
-    return found
+        events = events.assign_coords(token=("token", run[known.dims[1]].values))
+    return events

@@ -1,18 +1,17 @@
 """simulate: choose a space, run in compiled segments, label what was recorded."""
 
 import contextlib
-import time
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 
-from engram._checks import InputError, check_finite, read_array
+from engram._checks import InputError, read_array
 from engram._precision import in_double
 from engram._types import ArrayLike
 from engram.dynamics import (
@@ -20,36 +19,21 @@ from engram.dynamics import (
     AbstractFlow,
     AbstractFold,
     AbstractStepwise,
-    Carry,
+    Context,
     Status,
-    begin,
-    finish,
-    moment_of,
-    run,
-    segment,
 )
-from engram.dynamics._run import BURST
-from engram.observables import (
-    SPIKE_FACTOR,
-    Events,
-    Folds,
-    Record,
-    events_of_series,
-    make_record,
-)
+from engram.memory import MemorySystem
+from engram.observables import SPIKE_FACTOR, Events, Folds, Record, make_record
 from engram.problem import Problem, as_key
 from engram.registry import check_table, entries, make
 from engram.simulation._dataset import Labelled, label
-from engram.simulation._drive import Drained, drive
-from engram.simulation._source import source_of
+from engram.simulation._drive import drive
+from engram.simulation._segments import Segments, flow_path
+from engram.simulation._source import Request, source_of
 from engram.simulation._space import choose_space, make_system
 from engram.simulation._stop import make_stop
 from engram.simulation._when import choose_steps
 from engram.system import AbstractSystem
-
-_POINTS = 256  # records per compiled segment, at most
-_ROOM = 2**20  # numbers in the records of a segment, about
-_SECONDS = 0.2  # how long a segment may take, so that Ctrl-C and progress are prompt
 
 
 class Interrupted(KeyboardInterrupt):
@@ -95,8 +79,8 @@ def simulate(
             200 on a logarithmic scale. Flows record at their own `times`.
         every: Record every so many steps, and the last.
         points: Record about this many steps, evenly on a logarithmic scale.
-        stop: End early: "perfect" at the first step without error, or {"loss": 1e-3} at the first
-            with a loss of at most that (likewise "error", "grad_norm").
+        stop: End early: "perfect" at the first step without error, or a number at the first with a loss of
+            at most that; {"error": 0.1} and {"grad_norm": 1e-3} are bounds on those.
         events: Look at every step for perfect accuracy, spikes, peaks and forgetting. Or a fold of your own
             (an `engram.dynamics.AbstractFold`), the registered name of one, or a list of
             those in which True stands for engram's own. Of a flow they see the recorded times.
@@ -117,16 +101,7 @@ def simulate(
         "system": system, "start": start, "record": record, "space": space, "key": key, "at": at,
         "every": every, "points": points, "stop": stop, "events": events, "spike_factor": spike_factor,
     }  # fmt: skip
-    complete = lambda found: _with_source(found, source_of(problem, dynamics, **options))
-    try:
-        return complete(simulate_arrays(problem, dynamics, progress=progress, **options).dataset())
-    except Interrupted as stopped:
-        raise Interrupted(complete(stopped.partial)) from None
-
-
-def _with_source(found: xr.Dataset, source: dict[str, Any]) -> xr.Dataset:
-    """A dataset with what it was made of."""
-    return found.assign_attrs(found.attrs | source)
+    return simulate_arrays(problem, dynamics, progress=progress, **options).dataset()
 
 
 @in_double
@@ -134,20 +109,33 @@ def simulate_arrays(
     problem: Problem | AbstractSystem | Mapping[str, Any],
     dynamics: Any,
     *,
-    system: Any = None,
-    start: ArrayLike | None = None,
-    record: Sequence[Any] = ("loss", "error", "margins"),
-    space: str = "auto",
-    key: PRNGKeyArray | int | None = None,
-    at: ArrayLike | None = None,
-    every: int | None = None,
-    points: int | None = None,
-    stop: Any = None,
-    events: bool | str | AbstractFold | Sequence[Any] = True,
-    spike_factor: float = SPIKE_FACTOR,
     progress: Callable[[int, int], None] | None = None,
+    **options: Any,
 ) -> Labelled:
     """As `simulate`, before a dataset is built of it: for callers that want arrays many times a second."""
+    request = Request(problem, dynamics, **options)
+    context, state, record, space, steps = _read(request)
+    complete = functools.partial(
+        label, context, record, space=space, source=lambda: source_of(request)
+    )
+    with _in_one_line():
+        if steps is None:
+            return complete(*flow_path(context, state, record))
+        segments = Segments(context, state, record, steps)
+        try:
+            drive(segments, progress)
+            segments.record_end()
+        except KeyboardInterrupt:
+            segments.status = Status.INTERRUPTED
+        labelled = complete(*segments.path())
+    if segments.status == Status.INTERRUPTED:
+        raise Interrupted(labelled.dataset())
+    return labelled
+
+
+def _read(request: Request) -> tuple[Context, Any, Record, str, np.ndarray | None]:
+    """What runs, from where, what is recorded, in which space, and at which steps; None for a flow."""
+    problem, dynamics, system, key = request.problem, request.dynamics, request.system, request.key
     for kind, given in (("problem", problem), ("dynamics", dynamics), ("system", system)):
         if isinstance(given, Mapping):
             check_table(kind, given)
@@ -166,26 +154,29 @@ def simulate_arrays(
     problem = make("problem", problem) if isinstance(problem, Mapping) else problem
     if system is not None and isinstance(problem, Problem):
         problem = make("system", system, problem=problem, law=problem.law)
-    system, state, chosen = _place(problem, dynamics, start, space)
+    system, state, space = _place(problem, dynamics, request.start, request.space)
     dynamics.check(system)
     system.check(state)
-    noted = make_record(record, system, dynamics, key)
-    about = {"dynamics": dynamics, "space": chosen}
-    fold = _read_events(events, spike_factor)
+    record = make_record(request.record, system, dynamics, key)
+    fold = _read_events(request.events, request.spike_factor)
+    at, every, points, stop = request.at, request.every, request.points, request.stop
     if isinstance(dynamics, AbstractFlow):
         if any(option is not None for option in (at, every, points, stop)):
             raise InputError(
                 "`at`, `every`, `points` and `stop` count steps, and a flow has none. Give the flow "
                 "its `times`."
             )
-        with _in_one_line():
-            return _flow(system, dynamics, state, noted, fold, about)
+        return Context(system, dynamics, fold), state, record, space, None
     if at is None and not (every or points):
         at = dynamics.record_at
     steps = choose_steps(dynamics.num_steps, at, every, points)
-    condition = make_stop(stop, system)
-    with _in_one_line():
-        return _steps(system, dynamics, state, noted, fold, condition, key, steps, progress, about)
+    return (
+        Context(system, dynamics, fold, make_stop(stop, system), key),
+        state,
+        record,
+        space,
+        steps,
+    )
 
 
 @contextlib.contextmanager
@@ -221,9 +212,10 @@ def _place(what: Any, dynamics: AbstractDynamics, start: Any, space: str) -> tup
     """What moves, where it starts, and the name of the space: of a problem the cheapest one."""
     if isinstance(what, Problem):
         problem = what.astype("float64") if what.probs.dtype != np.float64 else what
-        W0 = _read_weights(problem, start)
+        W = read_array("start", problem.zero_weights if start is None else start)
+        MemorySystem(problem).check(W)
         chosen = choose_space(problem, dynamics, space)
-        return *make_system(problem, dynamics, chosen, jnp.asarray(W0)), chosen
+        return *make_system(problem, dynamics, chosen, jnp.asarray(W, float)), chosen
     if not isinstance(what, AbstractSystem):
         raise InputError(
             f"`problem` must be a Problem or a system, got {type(what).__name__}. Make one with "
@@ -235,226 +227,3 @@ def _place(what: Any, dynamics: AbstractDynamics, start: Any, space: str) -> tup
         )
     state = what.start() if start is None else start
     return what, jax.tree.map(jnp.asarray, state), type(what).__name__
-
-
-def _read_weights(problem: Problem, start: Any) -> np.ndarray:
-    zero = problem.zero_weights
-    W = read_array("start", zero if start is None else start)
-    if W.shape != zero.shape or W.dtype.kind not in "fiu":
-        raise InputError(
-            f"`start` must be the weights W_0, shape (k, d) = {zero.shape}, got {W.dtype} of shape "
-            f"{W.shape}. Scores become weights with `particles.scores_to_weights`."
-        )
-    check_finite("start", W)
-    return W.astype(np.float64)
-
-
-@eqx.filter_jit
-def _begin(system: Any, dynamics: Any, state: Any, fold: Any, key: Any) -> tuple[Carry, Any]:
-    return begin(system, dynamics, state, fold, key), system.kept(state)
-
-
-@eqx.filter_jit
-def _segment(system, dynamics, carry, at, record, fold, stop, key, bursts, waits):
-    return segment(
-        system, dynamics, carry, at, record,
-        fold=fold, stop=stop, key=key, bursts=bursts, waits=waits,
-    )  # fmt: skip
-
-
-@eqx.filter_jit
-def _finish(system: Any, dynamics: Any, carry: Carry, fold: Any, key: Any) -> Any:
-    kept = system.kept(dynamics.state_of(carry.inner))
-    return finish(system, dynamics, carry, fold, key), kept
-
-
-class _FlowRecord(eqx.Module):
-    """What is recorded of a flow, whose `record` sees a state: observables, and what the events need."""
-
-    record: Record
-    system: Any
-    flow: Any
-    fold: Any
-
-    def __call__(self, state: Any) -> Any:
-        zero = jnp.zeros((), int)
-        moment = moment_of(self.system, self.flow, Carry(zero, state, None, zero))
-        if self.fold is None:
-            return self.record.at(moment), None
-        return self.record.at(moment), state if self.fold.reads_states else moment.look
-
-
-@eqx.filter_jit
-def _run_flow(system: Any, flow: Any, state: Any, record: Any) -> Any:
-    path = run(system, flow, state, at=jnp.asarray(flow.times), record=record)
-    return path, system.kept(state), system.kept(path.final)
-
-
-def _length(row: dict[str, Any]) -> int:
-    return len(next(iter(row.values()))) if row else 0
-
-
-def _flow(system, flow, state, noted: Record, fold: AbstractFold | None, about) -> Labelled:
-    record = _FlowRecord(noted, system, flow, fold)
-    first, *others = flow.attempts()
-    path, start, final = jax.device_get(_run_flow(system, first, state, record))
-    if path.status == Status.STEP_LIMIT and others:
-        path, start, final = jax.device_get(_run_flow(system, others[0], state, record))
-    reached = int(path.num_recorded)
-    records, series = jax.tree.map(lambda values: values[:reached], path.records)
-    found = None
-    if fold is not None and reached:
-        whose = (system, flow) if fold.reads_states else ()
-        found = events_of_series(fold, series, *whose)
-    return label(
-        times=np.asarray(flow.times)[:reached],
-        steps=None,
-        records={name: records[name] for name in noted.names},
-        about=noted,
-        fold=fold,
-        found=jax.device_get(found),
-        num_events=reached,
-        clock=lambda index: np.asarray(flow.times)[index],
-        start=start,
-        final=final,
-        status=Status(int(path.status)),
-        stopped_at=float(path.stopped_at),
-        num_steps=int(path.num_steps),
-        system=system,
-        **about,
-    )
-
-
-def segment_size(numbers: int, count: int) -> int:
-    """How many records a segment has: a power of four, so that few numbers of records compile again.
-
-    Args:
-        numbers: How many numbers are at work in a step, about (`Problem.size`).
-        count: How many steps are recorded in all.
-    """
-    most = max(_ROOM // numbers, 1)
-    most = min(_POINTS, max(64, 1 << (most.bit_length() - 1)))
-    fours = ((max(count, 1) - 1).bit_length() + 1) // 2
-    return min(most, 4**fours)
-
-
-class _Segments:
-    """A run in compiled segments, each about as long as it may take for Ctrl-C and progress to be prompt."""
-
-    def __init__(self, system, dynamics, state, noted, fold, stop, key, steps):
-        self.carry, self.first = _begin(system, dynamics, state, fold, key)
-        self.steps, self.total = steps, dynamics.num_steps
-        self.rows: list[Any] = []
-        self.drained, self.status = Drained(), Status.RUNNING
-        self._size = segment_size(system.size(state), len(steps))
-        # Between records that are close there is no room for a burst.
-        bursts = bool(np.diff(steps, prepend=0, append=self.total).max() >= BURST)
-        self._go = lambda carry, until: _segment(
-            system,
-            dynamics,
-            carry,
-            until,
-            noted,
-            fold,
-            stop,
-            key,
-            bursts,
-            np.array(not self.drained.is_full),
-        )
-        self._finish = lambda: _finish(system, dynamics, self.carry, fold, key)
-        if self.total * system.size(state) > _ROOM:
-            # A run that somebody may want to end: this compiles now, so that Ctrl-C is prompt.
-            self._finish()
-        self._position, self._limit, self._is_measured = 0, 32 * BURST, False
-
-    @property
-    def index(self) -> int:
-        return int(self.carry.index)
-
-    @property
-    def so_far(self) -> tuple[int, int]:
-        return self.index, self.total
-
-    @property
-    def is_over(self) -> bool:
-        to_come = self.index < self.total or self._position < len(self.steps)
-        return self.status != Status.RUNNING or not to_come
-
-    def move(self) -> None:
-        """One segment."""
-        before, size = self.index, self._size
-        horizon = min(before + self._limit, self.total)
-        wanted = self.steps[self._position : self._position + size]
-        wanted = wanted[wanted <= horizon]
-        until = np.full(size, wanted[-1] if len(wanted) else horizon)
-        until[: len(wanted)] = wanted
-        began = time.perf_counter()
-        carry, records, reached = self._go(self.carry, until)
-        kept = int(np.asarray(reached)[: len(wanted)].sum())
-        rows = jax.tree.map(lambda x: np.asarray(x)[:kept], records)
-        took = time.perf_counter() - began
-        self.carry, self._position = carry, self._position + kept
-        self.rows.append(rows)
-        folded = self.drained.take(carry.folded)
-        self.carry = Carry(carry.index, carry.inner, folded, carry.status)
-        if self._is_measured:  # the first segment also compiles
-            # By the steps really made: records may have ended the segment before its limit.
-            rate = (self.index - before) / max(took, 1e-6)
-            self._limit = int(np.clip(rate * _SECONDS, 64, 4 * self._limit))
-            # Whole bursts, so that no result depends on how fast the machine is.
-            self._limit -= self._limit % BURST
-        self._is_measured = True
-        self.status = Status(int(carry.status))
-
-    def save(self) -> None:
-        """Records are kept as they come."""
-
-    def record_end(self) -> None:
-        """The state that ended a run belongs to the record."""
-        if np.isin(self.index, self.steps[: self._position]):
-            return
-        _, records, _ = self._go(self.carry, np.full(self._size, self.index))
-        self.rows.append(jax.tree.map(lambda x: np.asarray(x)[:1], records))
-        self.steps = np.append(self.steps[: self._position], self.index)
-
-    def finish(self) -> tuple[Any, Any]:
-        """What the fold has found, and the last state."""
-        folded, final = jax.device_get(self._finish())
-        return self.drained.restored(folded), final
-
-
-def _steps(system, dynamics, state, noted, fold, stop, key, steps, progress, about) -> Labelled:
-    is_flow = dynamics.counts_time
-    segments = _Segments(system, dynamics, state, noted, fold, stop, key, steps)
-    try:
-        drive(segments, progress)
-        if segments.status == Status.STOPPED:
-            segments.record_end()
-        status = Status.COMPLETED if segments.status == Status.RUNNING else segments.status
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    found, final = segments.finish()
-    index, steps, rows = segments.index, segments.steps, segments.rows
-    # In the order asked for: JAX sorts what it maps over.
-    records = {name: np.concatenate([row[name] for row in rows]) for name in noted.names if rows}
-    count = _length(records) if noted.names else int((steps <= index).sum())
-    labelled = label(
-        times=dynamics.time_at(steps[:count]),
-        steps=None if is_flow else steps[:count],
-        records=records,
-        about=noted,
-        fold=fold,
-        found=found,
-        num_events=index + 1,
-        clock=dynamics.time_at if is_flow else None,
-        start=jax.device_get(segments.first),
-        final=final,
-        status=status,
-        stopped_at=float(dynamics.time_at(index)) if is_flow else index,
-        num_steps=index,
-        system=system,
-        **about,
-    )
-    if status == Status.INTERRUPTED:
-        raise Interrupted(labelled.dataset())
-    return labelled

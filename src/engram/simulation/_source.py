@@ -2,39 +2,53 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
+from engram.observables import SPIKE_FACTOR
 from engram.problem import Problem, as_key
 from engram.registry import origins, table, used_in
+from engram.simulation._stop import named_stop
 
 FORMAT = 2  # of files; 1 had no `format`, and layer norm among the dynamics
+_PLAIN = ("space", "every", "points", "stop", "spike_factor")  # what a spec has as it is given
 
 
-def source_of(
-    problem: Any,
-    dynamics: Any,
-    *,
-    system: Any,
-    start: Any,
-    key: Any,
-    at: Any,
-    events: Any,
-    record: Any,
-    **run: Any,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Request:
+    """What `simulate` was asked for, as it was given."""
+
+    problem: Any
+    dynamics: Any
+    system: Any = None
+    start: Any = None
+    record: Any = ("loss", "error", "margins")
+    space: str = "auto"
+    key: Any = None
+    at: Any = None
+    every: int | None = None
+    points: int | None = None
+    stop: Any = None
+    events: Any = True
+    spike_factor: float = SPIKE_FACTOR
+
+
+def source_of(request: Request) -> dict[str, Any]:
     """Attributes of a dataset: the spec of the run, the format, and the plugins that it needs.
 
     The problem itself is stored as arrays, and so are the weights at the start.
     """
+    problem, dynamics, system, key = request.problem, request.dynamics, request.system, request.key
+    plain = {name: getattr(request, name) for name in _PLAIN} | {"stop": named_stop(request.stop)}
     tables: dict[str, Any] = {
         "problem": dict(problem) if isinstance(problem, Mapping) else {"family": "stored"},
         "dynamics": dict(dynamics) if isinstance(dynamics, Mapping) else table(dynamics),
-        "run": {name: value for name, value in run.items() if value is not None},
+        "run": {name: value for name, value in plain.items() if value is not None},
     }
-    tables["run"] |= {"record": _items(record), "events": _events(events)}
+    tables["run"] |= {"record": _items(request.record), "events": _events(request.events)}
     if system is not None:
         tables["system"] = {"kind": system} if isinstance(system, str) else dict(system)
     elif not isinstance(problem, Mapping | Problem):
@@ -44,9 +58,9 @@ def source_of(
         tables["run"]["seed"] = int(key)
     elif key is not None:
         given["key"] = np.asarray(jax.random.key_data(as_key(key))).tolist()
-    if at is not None:
-        given["at"] = np.asarray(at).tolist()
-    if start is not None:
+    if request.at is not None:
+        given["at"] = np.asarray(request.at).tolist()
+    if request.start is not None:
         given["start"] = True
     tables |= {"given": given} if given else {}
     known = origins(used_in(tables))

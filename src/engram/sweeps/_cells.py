@@ -12,9 +12,7 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._precision import in_double
-from engram.dynamics import AbstractStepwise, Carry, Moment, moment_of
-from engram.dynamics._ledger import filed
-from engram.dynamics._run import BURST
+from engram.dynamics import BURST, AbstractStepwise, Carry, Moment, filed, moment_of
 from engram.observables import NEVER, AbstractObservable, make_observable
 from engram.particles import BareMarginSystem
 from engram.registry import entries, make, origins
@@ -259,7 +257,9 @@ class Runner:
             jax.eval_shape(lambda: self._begin_one(values, np.uint32(0)))
 
     def _moment(self, lane: Batch, t: Any) -> Moment:
-        key = jax.random.wrap_key_data(lane.key) if lane.dynamics.needs_key else None
+        key = (
+            jax.random.wrap_key_data(lane.key) if lane.dynamics.needs_key else None
+        )
         carry = Carry(jnp.asarray(t), lane.inner, None, jnp.zeros((), int))
         return moment_of(lane.system, lane.dynamics, carry, key)
 

@@ -1,0 +1,29 @@
+"""What a person reads when an object is printed."""
+
+import engram
+from engram import dynamics as D
+from engram.memory import MemorySystem
+
+PROBLEM = engram.two_tokens(0.95, 0.75)
+TEXTS = {
+    "GradientDescent(learning_rate=10, steps=34)": engram.GradientDescent(10, 34),
+    "GradientDescent(learning_rate=[1., 2.], steps=2)": engram.GradientDescent([1, 2], 2),
+    "GradientFlow(times=[0., 1.])": engram.GradientFlow([0, 1]),
+    "StochasticGradientDescent(learning_rate=0.5, steps=5, batch_size=2)": (
+        engram.StochasticGradientDescent(0.5, 5, 2)
+    ),
+    "PracticalDescent(optimizer=momentum(learning_rate=0.1, momentum=0.9), steps=3, "
+    "sampling=Batches(batch_size=4), weight_decay=0.01)": (
+        engram.PracticalDescent(D.momentum(0.1), 3, 4, weight_decay=0.01)
+    ),
+    "Epochs(counts=[1, 2], batch_size=2)": D.Epochs([1, 2], 2),
+    "Problem(num_tokens=2, num_classes=2, dim=2)": PROBLEM,
+    "MemorySystem(problem=Problem(num_tokens=2, num_classes=2, dim=2), layer_norm=True)": (
+        MemorySystem(PROBLEM, layer_norm=True)
+    ),
+}
+
+
+def test_objects_are_shown_as_they_could_be_made_again():
+    for text, thing in TEXTS.items():
+        assert repr(thing) == text
