@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import engram
-from engram import memory
+from engram import memory, particles
 
 E, U, P, T = np.eye(3, 4), np.eye(2, 4), np.array([0.5, 0.25, 0.25]), np.array([0, 1, 0])
 
@@ -44,13 +44,50 @@ def test_it_reads_pytorch_tensors_without_importing_torch():
     np.testing.assert_array_equal(problem.inputs, E)
 
 
+class GpuTensor:
+    """A half-precision tensor on a GPU that requires gradients, as torch has them."""
+
+    def __init__(self, array, dtype, place="cuda", needs_gradient=True):
+        self.array, self.dtype, self.place, self.needs = array, dtype, place, needs_gradient
+
+    def detach(self):
+        return GpuTensor(self.array, self.dtype, self.place, False)
+
+    def cpu(self):
+        return GpuTensor(self.array, self.dtype, "cpu", self.needs)
+
+    def float(self):
+        return GpuTensor(self.array, "torch.float32", self.place, self.needs)
+
+    def numpy(self):
+        if self.place != "cpu" or self.needs or self.dtype == "torch.bfloat16":
+            raise TypeError("can't convert")
+        return np.asarray(self.array, self.dtype.removeprefix("torch."))
+
+
+@pytest.mark.parametrize("dtype", ["torch.bfloat16", "torch.float16", "torch.float64"])
+def test_it_reads_half_tensors_on_a_gpu_that_require_gradients(dtype):
+    third = np.asarray([0.3333, 0.3333, 0.3335]).astype(jax.numpy.bfloat16).astype(np.float32)
+    problem = engram.Problem(*(GpuTensor(a, dtype) for a in (E, U)), GpuTensor(P, dtype), T)
+    np.testing.assert_array_equal(problem.inputs, E)
+    assert memory.loss(problem, GpuTensor(np.zeros((4, 4)), dtype)) == pytest.approx(np.log(2))
+    run = engram.simulate(
+        problem, engram.GradientDescent(1.0, 1), start=GpuTensor(np.eye(4), dtype)
+    )
+    np.testing.assert_array_equal(run.start_weights, np.eye(4))
+    if dtype == "torch.bfloat16":  # sums to 1 as far as eight bits tell
+        assert abs(third.sum() - 1) > 1e-4
+        engram.Problem(E, U, GpuTensor(third, dtype), T)
+
+
 def test_it_reads_real_pytorch_tensors():
     torch = pytest.importorskip("torch", reason="PyTorch comes with the bench extra")
     tensors = [torch.tensor(a, requires_grad=a.dtype.kind == "f") for a in (E, U, P, T)]
     problem = engram.Problem(*tensors)
     np.testing.assert_array_equal(problem.targets, T)
-    W = torch.zeros(4, 4, dtype=torch.float64, requires_grad=True)
-    assert memory.loss(problem, W) == pytest.approx(np.log(2))
+    for dtype in (torch.float64, torch.float16, torch.bfloat16):
+        W = torch.zeros(4, 4, dtype=dtype, requires_grad=True)
+        assert memory.loss(problem, W) == pytest.approx(np.log(2))
 
 
 BAD = {
@@ -100,6 +137,29 @@ def test_noisy_targets_have_a_likeliest_label():
     assert problem.is_noisy
     np.testing.assert_array_equal(problem.labels, [1, 0, 0])
     assert problem.law.sum() == pytest.approx(1)
+
+
+def test_clean_labels_judge_recall_and_leave_the_loss_alone(tmp_path):
+    table = np.array([[0.6, 0.4], [0.3, 0.7], [0.9, 0.1]])
+    noisy, clean = (
+        engram.Problem(E, U, P, table),
+        engram.Problem(E, U, P, table, clean_labels=[1, 1, 0]),
+    )
+    certain = engram.Problem(E, U, P, [1, 1, 0])
+    W = np.random.default_rng(0).standard_normal((4, 4))
+    w = particles.weights_to_scores(clean, W)
+    assert clean.labels.tolist() == [1, 1, 0]
+    for other, names in ((noisy, ("loss", "grad")), (certain, ("error_rate", "margins"))):
+        for name in names:
+            expected = getattr(memory, name)(other, W)
+            np.testing.assert_array_equal(getattr(memory, name)(clean, W), expected)
+            expected = getattr(particles, name)(other, w)
+            np.testing.assert_array_equal(getattr(particles, name)(clean, w), expected)
+    for name in ("clean.npz", "clean.nc"):
+        clean.save(tmp_path / name)
+        assert engram.Problem.load(tmp_path / name).clean_labels.tolist() == [1, 1, 0]
+    with pytest.raises(engram.InputError, match="`clean_labels` belong to noisy targets"):
+        engram.Problem(E, U, P, T, clean_labels=T)
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".nc"])

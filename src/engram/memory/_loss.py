@@ -175,7 +175,8 @@ def error_rate(
 ) -> Float[Array, ""]:
     r"""The 0-1 loss, $\sum_x p(x)\, 1[f_W(x) \ne f^*(x)]$; ties go to the lowest index.
 
-    With noisy targets, the probability that the recalled token is not the one drawn.
+    With noisy targets, the probability that the recalled token is not the one drawn; with clean labels,
+    that it is not the clean one.
 
     Paper: Section 1, $L_{01}$.
     """
@@ -183,13 +184,13 @@ def error_rate(
     block = choose_block(problem.num_tokens, problem.num_classes, block_size)
 
     def wrong(rows):
-        left, p, targets = rows
+        left, p, answers = rows
         recalled = jnp.argmax(left @ right.T, axis=1)
-        if targets.ndim == 1:
-            return jnp.where(recalled == targets, 0.0, p).sum()
-        return (p * (1 - targets[jnp.arange(len(p)), recalled])).sum()
+        if answers.ndim == 1:
+            return jnp.where(recalled == answers, 0.0, p).sum()
+        return (p * (1 - answers[jnp.arange(len(p)), recalled])).sum()
 
-    rows = (left, jnp.asarray(problem.probs), jnp.asarray(problem.targets))
+    rows = (left, jnp.asarray(problem.probs), jnp.asarray(problem.answers))
     return sum_blocks(wrong, rows, block)
 
 

@@ -91,7 +91,7 @@ def margins(
 ) -> Float[Array, " N"]:
     r"""Margins $m(x) = w_{x f^*(x)} - \max_{y \ne f^*(x)} w_{xy}$: positive means recalled.
 
-    With noisy targets, $f^*(x)$ is the likeliest class.
+    With noisy targets, $f^*(x)$ is the clean label, or the likeliest class.
 
     Paper: Section 5.2, where the maximum is printed over $j \ne x$; it must be $j \ne f^*(x)$.
     """

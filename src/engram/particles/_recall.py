@@ -101,10 +101,11 @@ def loss(problem: Problem, w: Scores) -> Float[Array, ""]:
 
 @entry()
 def error_rate(problem: Problem, w: Scores) -> Float[Array, ""]:
-    """The 0-1 loss; ties go to the lowest index.
+    """The 0-1 loss, with noisy targets against the one drawn, or clean labels; ties go to the lowest index.
 
     Paper: Section 1.
     """
     chosen = jax.nn.one_hot(jnp.argmax(w, axis=1), problem.num_classes, dtype=w.dtype)
-    table = problem.targets if problem.is_noisy else hits(problem).astype(w.dtype)
+    table = problem.answers
+    table = table if table.ndim == 2 else hits(problem).astype(w.dtype)
     return problem.probs @ (1 - (chosen * table).sum(axis=1))

