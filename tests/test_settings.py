@@ -12,6 +12,7 @@ import xarray as xr
 
 import engram
 from engram import (
+    _precision,
     audits,
     capacity,
     dynamics,
@@ -83,6 +84,7 @@ TABLE = {
         "sphere_rows": (0, 2, 3),
         "rows_with_gram": (single(np.eye(2)),),
         "from_gram": (np.eye(2), single(np.eye(2))),
+        "from_text": lambda: problem.from_text(0, 3, num_tokens=4),
         "gaussian": (0, 4, 3, 3),
         "on_sphere": lambda: engram.on_sphere(0, 4, 3, 3, exponent=single(0.7), targets="random"),
         "one_hot": (3, 2),
@@ -163,7 +165,7 @@ TABLE = {
 }  # fmt: skip
 # What has no arrays to return, and what JAX programs are made of, which stays with JAX.
 OTHERS = {
-    problem: {"from_file"},
+    problem: {"from_file", "count_bigrams"},
     observables: {"make_observable"},
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
     simulation: {"segment_size", "choose_space", "make_system", "drive"},
@@ -242,6 +244,35 @@ DYNAMICS = {
 def test_runs_are_the_same_with_x64_off_and_on(kind):
     run = lambda: engram.simulate(PAIR, DYNAMICS[kind], record=("loss",), events=False, key=-1)
     check_same(*results(None, run))
+
+
+@pytest.mark.parametrize("kind", ["sgd", "stochastic flow"])
+def test_random_numbers_do_not_depend_on_the_generator_that_is_set(kind):
+    def run():
+        problem = engram.on_sphere(3, 4, 2, 3, targets="random")
+        drawn = engram.simulate(PAIR, DYNAMICS[kind], record=("loss",), events=False, key=-1)
+        return [*jax.tree.leaves(problem), drawn.loss.values, special.normals(0, (3,), np.float32)]
+
+    usual = run()
+    for setting in (jax.default_prng_impl("rbg"), jax.threefry_partitionable(False)):
+        with setting:
+            check_same(run(), usual)
+
+
+def test_keys_of_both_kinds_are_the_same_key():
+    raw, typed = jax.random.PRNGKey(5), jax.random.key(5)
+    for key in (raw, typed, 5):
+        check_same(*(jax.tree.leaves(engram.on_sphere(k, 3, 2, 2)) for k in (key, 5)))
+
+
+def test_a_platform_that_is_not_there_is_reported_in_one_line(monkeypatch):
+    def fail():
+        raise AssertionError
+
+    _precision.check_backend.cache_clear()
+    monkeypatch.setattr(jax, "default_backend", fail)
+    with pytest.raises(engram.InputError, match=r"`JAX_PLATFORMS` = .* names no platform"):
+        engram.simulate(PAIR, DESCENT)
 
 
 @pytest.mark.parametrize("name", ["grad", "predict", "margins", "sharpness", "loss_and_grad"])

@@ -16,9 +16,11 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, is_traced
 
+GENERATOR = "threefry2x32"  # of random numbers, so that no setting of JAX changes a result
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -54,6 +56,7 @@ def in_input_precision(fn: F) -> F:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        check_backend()
         double = _has_double(args, kwargs)
         if is_traced(args, kwargs):
             if double:
@@ -75,6 +78,7 @@ def traceable(fn: F) -> F:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        check_backend()
         if is_x64() or not _has_double(args, kwargs):
             return fn(*args, **kwargs)
         if is_traced(args, kwargs):
@@ -95,6 +99,24 @@ def _check_traced_in_double(fn: Callable[..., Any]) -> None:
         )
 
 
+def make_key(seed: Any) -> PRNGKeyArray:
+    """The key of a seed, of one generator whatever `jax_default_prng_impl` says."""
+    return jax.random.key(seed, impl=GENERATOR)
+
+
+@functools.cache
+def check_backend() -> None:
+    """Refuse a `JAX_PLATFORMS` that this machine has not, where JAX itself only fails an assertion."""
+    try:
+        jax.default_backend()
+    except (AssertionError, RuntimeError):
+        wanted = jax.config.jax_platforms  # pyright: ignore[reportAttributeAccessIssue]
+        raise InputError(
+            f"`JAX_PLATFORMS` = {wanted!r} names no platform that JAX finds here. Unset it, or "
+            "install a JAX that supports it."
+        ) from None
+
+
 @contextlib.contextmanager
 def nan_is_a_result() -> Iterator[None]:
     """Switch the user's `jax_debug_nans` and `jax_debug_infs` off: NaN is how we say "never reached"."""
@@ -110,7 +132,8 @@ def in_double(fn: F) -> F:
         if is_traced(args, kwargs):
             _check_traced_in_double(fn)
             return fn(*args, **kwargs)
-        with jax.enable_x64(True), nan_is_a_result():
+        check_backend()
+        with jax.enable_x64(True), jax.threefry_partitionable(True), nan_is_a_result():
             return to_plain(fn(*args, **kwargs))
 
     return wrapped  # pyright: ignore[reportReturnType]

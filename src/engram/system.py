@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray, PyTree
 
 from engram._checks import InputError, check_finite
-from engram._precision import traceable
+from engram._precision import make_key, traceable
 from engram._types import Array, Scalar
 from engram.registry import read_off
 from engram.special import largest_eigenpairs, normals
@@ -171,7 +171,7 @@ class AbstractSystem(Registered):
     def draw_start(self, scale: Any, seed: Any) -> Any:
         """A random state to start from: `start()`, shaken by noise of a scale, from a seed or a JAX key."""
         state = jax.tree.map(jnp.asarray, self.start())
-        noise = self.noise(state, jax.random.key(seed) if isinstance(seed, int) else seed)
+        noise = self.noise(state, make_key(seed) if isinstance(seed, int) else seed)
         return jax.tree.map(lambda x, shake: x + scale * shake, state, noise)
 
     def check(self, state: PyTree) -> None:

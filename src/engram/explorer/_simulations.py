@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from engram._checks import InputError
-from engram._precision import in_double
+from engram._precision import in_double, make_key
 from engram.dynamics import AbstractStepwise, Carry
 from engram.explorer import _requests as R
 from engram.explorer._controls import SIZES, is_timed
@@ -184,7 +184,7 @@ def _check_size(state: Any) -> None:
 
 def _shape(item: Any, system: Any, dynamics: Any, state: Any) -> tuple[int, ...]:
     """The shape of what an observable has at a step."""
-    key = jax.random.key(0) if dynamics.needs_key else None
+    key = make_key(0) if dynamics.needs_key else None
     record, zero = make_record((item,), system, dynamics, key), jnp.zeros((), int)
 
     def at(state: Any) -> Any:

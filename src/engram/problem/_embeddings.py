@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_floats, is_traced, read_array
-from engram._precision import in_double
+from engram._precision import GENERATOR, check_backend, in_double, make_key
 from engram._types import Array, ArrayLike
 from engram.special import normals
 
@@ -15,10 +15,12 @@ def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:
     """A JAX random key, or a seed turned into one."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool) and abs(int(key)) < 2**63:
         # In float32 JAX drops the upper half of a seed, and its sign.
+        check_backend()
         with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-            return jax.random.key(int(key))
+            return make_key(int(key))
     if isinstance(key, jax.Array):
-        return key
+        is_raw = key.dtype == np.uint32 and key.shape == (2,)  # as `jax.random.PRNGKey` makes them
+        return jax.random.wrap_key_data(key, impl=GENERATOR) if is_raw else key
     raise InputError(f"`key` must be a JAX key or a seed, got {key!r}. Use for example key=0.")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import is_traced
+from engram._precision import make_key
 from engram._types import Array
 
 _LENGTHS = (2**8, 2**12, 2**16)  # how many numbers are drawn at once
@@ -23,11 +24,11 @@ def normals(
     """
     if isinstance(key, int):
         with jax.ensure_compile_time_eval():
-            key = jax.random.key(key)
+            key = make_key(key)
     size = math.prod(shape)
     length = next((length for length in _LENGTHS if size <= length), None)
-    by_place = jax.config.jax_threefry_partitionable  # pyright: ignore[reportAttributeAccessIssue]
-    if length is None or is_traced(key) or not by_place:
-        return jax.random.normal(key, shape, dtype)
-    with jax.ensure_compile_time_eval():
-        return np.asarray(jax.random.normal(key, (length,), dtype))[:size].reshape(shape)
+    with jax.threefry_partitionable(True):
+        if length is None or is_traced(key):
+            return jax.random.normal(key, shape, dtype)
+        with jax.ensure_compile_time_eval():
+            return np.asarray(jax.random.normal(key, (length,), dtype))[:size].reshape(shape)

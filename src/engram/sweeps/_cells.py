@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from engram._checks import InputError
-from engram._precision import in_double
+from engram._precision import GENERATOR, in_double, make_key
 from engram.dynamics import BURST, AbstractStepwise, Carry, Moment, filed, moment_of
 from engram.observables import NEVER, AbstractObservable, make_observable
 from engram.particles import BareMarginSystem
@@ -216,7 +216,7 @@ class Runner:
         return jax.vmap(self._begin_one)(columns, cells)
 
     def _begin_one(self, values: dict[str, Any], cell: Any) -> Batch:
-        key = jax.random.fold_in(jax.random.key(self.seed), cell)
+        key = jax.random.fold_in(make_key(self.seed), cell)
         spec = with_values(self.spec, values, self.homes)
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
         what: Any = problem if spec.system is None else build_system(spec.system, problem)
@@ -258,7 +258,7 @@ class Runner:
 
     def _moment(self, lane: Batch, t: Any) -> Moment:
         key = (
-            jax.random.wrap_key_data(lane.key) if lane.dynamics.needs_key else None
+            jax.random.wrap_key_data(lane.key, impl=GENERATOR) if lane.dynamics.needs_key else None
         )
         carry = Carry(jnp.asarray(t), lane.inner, None, jnp.zeros((), int))
         return moment_of(lane.system, lane.dynamics, carry, key)
@@ -363,7 +363,7 @@ def with_values(
     if "log_odds" in values:
         values["p1"] = 1 / (1 + jnp.exp(-values.pop("log_odds")))
     if "seed" in values:
-        values["seed"] = jax.random.key(values["seed"])
+        values["seed"] = make_key(values["seed"])
     changes = {}
     for name in spec.tables:
         changes[name] = {field: values[field] for field in values if homes[field] == name}

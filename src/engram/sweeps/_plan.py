@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from engram._checks import InputError, check_count
-from engram._precision import in_double
+from engram._precision import in_double, make_key
 from engram.registry import entries, origins, used_by
 from engram.sweeps._axes import read_axes
 from engram.sweeps._cells import Runner, with_values
@@ -260,7 +260,7 @@ class FunctionPlan(Plan):
 
     def _one(self, values: dict[str, Any], cell: Any) -> dict[str, Any]:
         if self._takes_key:
-            values = {**values, "key": jax.random.fold_in(jax.random.key(self.seed), cell)}
+            values = {**values, "key": jax.random.fold_in(make_key(self.seed), cell)}
         found = self.function(**values)
         found = found if isinstance(found, dict) else {"value": found}
         return {str(name): jnp.asarray(value) for name, value in found.items()}

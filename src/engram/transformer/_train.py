@@ -13,7 +13,7 @@ import xarray as xr
 
 import engram
 from engram._checks import InputError
-from engram._precision import nan_is_a_result
+from engram._precision import make_key, nan_is_a_result
 from engram.dynamics import AbstractStepwise
 from engram.registry import table
 from engram.simulation import drive
@@ -155,7 +155,7 @@ class _Loop:
     ):
         self.runs, self.folder, self.progress = runs, folder, progress
         self.steps = int(runs[0].num_steps)
-        self.key = jax.random.key(config.seed)
+        self.key = make_key(config.seed)
         is_resumed = folder is not None and folder.is_begun
         is_from_file = start is not None or data is not None
         if folder is not None and is_resumed and not is_from_file:

@@ -10,7 +10,7 @@ import numpy as np
 from flint import arb, fmpq, fmpq_mat
 
 from engram import memory
-from engram._precision import in_double
+from engram._precision import in_double, make_key
 from engram.audits._balls import inverse_g, maximum, precisely
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
@@ -200,7 +200,7 @@ def _representation(seed: int, *, signed: bool) -> Iterator[Evidence]:
     for index in range(3):
         problem, W0 = _binary_problem(rng), rng.normal(size=(4, 4))
         for dynamics in (GradientDescent(2.0, 30), StochasticGradientDescent(1.0, 30, 2)):
-            key = jax.random.key(seed) if dynamics.needs_key else None
+            key = make_key(seed) if dynamics.needs_key else None
             W = np.asarray(_final_weights(problem, dynamics, jnp.asarray(W0), jnp.asarray(30), key))
             m = np.asarray(memory.margins(problem, W))
             sign = 1 - 2 * problem.targets if signed else 1
@@ -219,7 +219,7 @@ def _leaves_the_span(seed: int) -> Evidence:
         W = _final_weights(problem, dynamics, jnp.zeros((3, 3)), jnp.asarray(16), key)
         return jnp.square(W).sum() - (u @ W)[0] ** 2
 
-    found = np.asarray(jax.vmap(left_over)(jax.random.split(jax.random.key(seed), 2000)))
+    found = np.asarray(jax.vmap(left_over)(jax.random.split(make_key(seed), 2000)))
     expected = 0.5**2 * 2.0 * (9 - 1)
     error = 4 * found.std() / np.sqrt(len(found))
     return equal(found.mean() / expected, 1.0, tolerance=error / expected)
