@@ -287,6 +287,20 @@ def test_plugins_that_cannot_be_loaded_get_one_line(here, tmp_path):
         assert done.stderr.count("\n") == 1
 
 
+def test_an_error_in_a_plugin_is_one_line_that_says_where(here, tmp_path):
+    path = tmp_path / "own_that_fails.py"
+    path.write_text(
+        "from engram.registry import register\n\n\n"
+        '@register("observable", "fails", help="Fails.")\ndef fails(moment):\n    return 1 // 0\n'
+    )
+    done = here("simulate", "--plugin", path, "--record", "fails", "--steps", 2)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"error: ZeroDivisionError in {path}, line 6: integer division or modulo by zero"
+    )
+    assert "Traceback" not in done.stderr
+
+
 def test_no_plugin_is_loaded_because_a_file_names_it(tmp_path):
     (tmp_path / "trap.py").write_text("raise SystemExit('loaded')\n")
     spec = {"dynamics": {"kind": "trap", "learning_rate": 1.0, "steps": 5}, "plugins": ["trap"]}

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from engram.cli._reproduce import reproduce
 from engram.cli._simulate import simulate
 from engram.cli._sweep import plot, sweep
 from engram.cli._train import train
+from engram.registry import KINDS, entries
 
 app = typer.Typer(
     name="engram",
@@ -65,6 +67,23 @@ def main() -> None:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in line:
             line = f"there is not enough memory ({line}). Ask for less."
         elif not isinstance(error, InputError | OSError):
-            raise  # the program, not the input, is at fault
+            place = _place_in_plugin(error)
+            if place is None:
+                raise  # the program, not the input, is at fault
+            reason = line.splitlines()[0] if line else "no message"
+            line = f"{type(error).__name__} in {place}: {reason}"
         typer.echo(f"error: {line}", err=True)
         sys.exit(2)
+
+
+def _place_in_plugin(error: Exception) -> str | None:
+    """The file and line of a plugin in which an error was raised; None if it was in none."""
+    origins = {entry.origin for kind in KINDS for entry in entries(kind).values()} - {None}
+    files = {getattr(sys.modules.get(str(name)), "__file__", None) for name in origins}
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename in files
+        and not frame.filename.startswith(os.path.dirname(engram.__file__))
+    ]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else None
