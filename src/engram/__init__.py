@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram import system as system
     from engram import theory as theory
     from engram import transformer as transformer
-    from engram._checks import InputError as InputError
+    from engram._errors import InputError as InputError
     from engram.audits import audit as audit
     from engram.dynamics import GradientDescent as GradientDescent
     from engram.dynamics import GradientFlow as GradientFlow
@@ -50,59 +50,36 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram.sweeps import sweep as sweep
 
 # Where each public name lives. Keeping this a table keeps `engram --help` free of JAX.
-_HOMES = {
-    "InputError": "_checks",
-    "Problem": "problem",
-    "two_tokens": "problem",
-    "orthonormal": "problem",
-    "on_sphere": "problem",
-    "gaussian": "problem",
-    "from_gram": "problem",
-    "one_hot": "problem",
-    "simulate": "simulation",
-    "compare": "simulation",
-    "events": "simulation",
-    "audit": "audits",
-    "landscape": "planes",
-    "sweep": "sweeps",
-    "explore": "explorer",
-    "GradientFlow": "dynamics",
-    "GradientDescent": "dynamics",
-    "StochasticGradientFlow": "dynamics",
-    "StochasticGradientDescent": "dynamics",
-    "PracticalDescent": "dynamics",
-}
+_NAMES = {
+    "_errors": ["InputError"],
+    "audits": ["audit"],
+    "dynamics": [
+        "GradientDescent",
+        "GradientFlow",
+        "PracticalDescent",
+        "StochasticGradientDescent",
+        "StochasticGradientFlow",
+    ],
+    "explorer": ["explore"],
+    "planes": ["landscape"],
+    "problem": ["Problem", "from_gram", "gaussian", "on_sphere", "one_hot", "orthonormal", "two_tokens"],
+    "simulation": ["compare", "events", "simulate"],
+    "sweeps": ["sweep"],
+}  # fmt: skip
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 _MODULES = (
-    "audits",
-    "capacity",
-    "dynamics",
-    "explorer",
-    "figures",
-    "memory",
-    "observables",
-    "particles",
-    "planes",
-    "problem",
-    "registry",
-    "simulation",
-    "special",
-    "sweeps",
-    "system",
-    "theory",
-    "transformer",
-)
+    "audits", "capacity", "dynamics", "explorer", "figures", "memory", "observables", "particles", "planes",
+    "problem", "registry", "simulation", "special", "sweeps", "system", "theory", "transformer",
+)  # fmt: skip
 
 __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"engram.{_HOMES[name]}"), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"engram.{name}")
-    else:
+    if name not in __all__:
         raise AttributeError(f"module 'engram' has no attribute {name!r}")
-    globals()[name] = value
+    module = importlib.import_module(f"engram.{_HOMES.get(name, name)}")
+    globals()[name] = value = getattr(module, name) if name in _HOMES else module
     return value
 
 
