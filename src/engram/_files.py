@@ -58,7 +58,7 @@ def check_folder(name: str, path: Path) -> None:
 
 
 def changes_between(old: Any, new: Any, where: str, place: str = "") -> list[str]:
-    """What differs between two specs, one line each; the old one is told to lie `where`."""
+    """What differs between two specs, one line each; `where` says where the old one is kept."""
     if isinstance(old, dict) and isinstance(new, dict):
         below = lambda key: f"{place}.{key}" if place else str(key)
         return [

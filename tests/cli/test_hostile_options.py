@@ -38,9 +38,9 @@ def test_sizes(here, option, name, value):
     ],
 )
 def test_simulate(here, monkeypatch, args, said):
-    from engram import _room
+    from engram import _memory_limits
 
-    monkeypatch.setattr(_room, "_memory", lambda: 2**34)
+    monkeypatch.setattr(_memory_limits, "_memory", lambda: 2**34)
     refused(here("simulate", *args), said)
 
 

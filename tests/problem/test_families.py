@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import engram
-from engram import _room, particles
+from engram import _memory_limits, particles
 from engram._checks import InputError
 from engram.problem import uniform, zipf
 
@@ -145,8 +145,8 @@ def test_sizes_beyond_memory_are_refused_before_anything_is_made(size):
 
 
 def test_sizes_of_which_the_product_is_too_large_are_told_with_their_gib(monkeypatch):
-    monkeypatch.setattr(_room, "_memory", lambda: 2**34)
-    said = "`dim` = 1000000000 would need about 209 GiB, got a machine with 16.0 GiB"
+    monkeypatch.setattr(_memory_limits, "_memory", lambda: 2**34)
+    said = "`dim` = 1000000000 would need about 209 GiB, and this machine has 16.0 GiB"
     with pytest.raises(InputError, match=said):
         engram.on_sphere(0, 4, 3, 10**9)
     assert engram.on_sphere(0, 4000, 500, 512).inputs.shape == (4000, 512)

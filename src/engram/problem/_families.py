@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_choice, check_count, check_interval, is_traced
+from engram._memory_limits import check_fits
 from engram._precision import in_double
-from engram._room import check_room
 from engram._types import ArrayLike, Scalar
 from engram.problem._bigrams import count_bigrams, shakespeare
 from engram.problem._embeddings import (
@@ -182,7 +182,7 @@ def from_gram(
     left = rows_with_gram(input_gram, name="input_gram")
     right = rows_with_gram(output_gram, name="output_gram")
     dim = max(len(left), len(right)) if dim is None else check_count("dim", dim)
-    check_room(32 * (len(left) + len(right)) * dim, dim=dim)
+    check_fits(32 * (len(left) + len(right)) * dim, dim=dim)
     inputs = rows_with_gram(input_gram, dim, name="input_gram")
     outputs = rows_with_gram(output_gram, dim, name="output_gram")
     return _assemble(inputs, outputs, probs, exponent, "uniform", targets, key)
@@ -271,5 +271,5 @@ def _check_sizes(num_tokens: int, num_classes: int, dim: int | None) -> int:
     N, M = check_count("num_tokens", num_tokens), check_count("num_classes", num_classes, least=2)
     d = max(N, M) if dim is None else check_count("dim", dim)
     # In double precision, four times: what is drawn, what is made of it, and copies.
-    check_room(4 * 8 * (N + M) * d, num_tokens=N, num_classes=M, dim=d)
+    check_fits(4 * 8 * (N + M) * d, num_tokens=N, num_classes=M, dim=d)
     return d

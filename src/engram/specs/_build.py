@@ -6,8 +6,8 @@ from typing import Any
 import xarray as xr
 
 from engram._checks import InputError
+from engram._memory_limits import check_fits
 from engram._precision import in_double
-from engram._room import check_room
 from engram.dynamics import AbstractDynamics
 from engram.problem import Problem
 from engram.registry import make
@@ -70,4 +70,4 @@ def _check_fits(problem: Problem, dynamics: AbstractDynamics, space: str) -> Non
     N, M, d, k = problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim
     space = choose_space(problem, dynamics, space)
     more = {"weights": 0, "particles": N**2 + M**2 + 4 * N * M, "margins": N**2}[space]
-    check_room(8 * (4 * k * d + more), num_tokens=N, num_classes=M, dim=max(d, k))
+    check_fits(8 * (4 * k * d + more), num_tokens=N, num_classes=M, dim=max(d, k))

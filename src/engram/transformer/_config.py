@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, ClassVar, Literal
 
 from engram._checks import InputError, check_choice, check_count, check_scalar
-from engram._room import check_room
+from engram._memory_limits import check_fits
 
 MATRICES = ("wo2", "wk2", "wk1")
 MAX_TOKENS = 256  # tokens are stored as bytes
@@ -72,8 +72,8 @@ class Config:
         if check_count("length", self.length, least=2) > MAX_LENGTH:
             raise InputError(f"`length` must be at most {MAX_LENGTH}, got {self.length}. Use 256.")
         # Weights and gradients of six matrices; tokens and how often each has come.
-        check_room(2 * 6 * 4 * self.dim**2, dim=self.dim)
-        check_room(3 * self.sequences * (self.length + 1), sequences=self.sequences)
+        check_fits(2 * 6 * 4 * self.dim**2, dim=self.dim)
+        check_fits(3 * self.sequences * (self.length + 1), sequences=self.sequences)
         if check_count("seed", self.seed, least=0) >= 2**63:
             raise InputError(f"`seed` must be below 2**63, got {self.seed}. Choose a smaller one.")
         if self.vocabulary is not None:

@@ -7,12 +7,12 @@ from engram._checks import InputError, check_count
 _MOST = 2**31 - 1  # XLA counts the entries along an axis in 32 bits
 
 
-def check_room(bytes_needed: int, **sizes: int) -> None:
-    """Refuse sizes that are no counts or whose arrays would not fit; the sizes go by their names.
+def check_fits(bytes_needed: int, **sizes: int) -> None:
+    """Refuse sizes that are not counts, or whose arrays would not fit into memory.
 
     Args:
         bytes_needed: About how many bytes the arrays of these sizes have.
-        sizes: What the error names.
+        sizes: By the names that an error should use.
     """
     for name, size in sizes.items():
         if check_count(name, size) > _MOST:
@@ -21,13 +21,13 @@ def check_room(bytes_needed: int, **sizes: int) -> None:
     if bytes_needed > memory:
         named = ", ".join(f"`{name}` = {size}" for name, size in sizes.items())
         raise InputError(
-            f"{named} would need about {bytes_needed / 2**30:,.0f} GiB, got a machine with "
+            f"{named} would need about {bytes_needed / 2**30:,.0f} GiB, and this machine has "
             f"{memory / 2**30:.1f} GiB. Choose smaller ones."
         )
 
 
 def _memory() -> int:
-    """Bytes of memory that the machine has; a guess where the system does not tell."""
+    """Bytes of memory that the machine has; a guess where the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
