@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray, PyTree
 
 from engram._checks import InputError, is_traced, read_array
-from engram._room import check_room
+from engram._memory_limits import check_fits
 from engram._types import Array
 from engram.dynamics._trajectory import Trajectory
 from engram.system import AbstractSystem, Registered
@@ -132,7 +132,7 @@ def read_rate(learning_rate: Any, steps: int) -> Any:
     A schedule is evaluated once for all steps, so that changing its numbers does not recompile.
     """
     if callable(learning_rate):
-        check_room(16 * steps, steps=max(steps, 1))
+        check_fits(16 * steps, steps=max(steps, 1))
         at = lambda step: jnp.asarray(learning_rate(step), float)
         with jax.enable_x64(True):
             learning_rate = np.asarray(jax.vmap(at)(jnp.arange(steps)))

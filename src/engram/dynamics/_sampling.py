@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_distribution, read_array
-from engram._room import check_room
+from engram._memory_limits import check_fits
 from engram._types import Array
 from engram.dynamics._base import need_key
 from engram.system import AbstractSystem, Registered
@@ -56,7 +56,7 @@ class Batches(AbstractSampling):
 
     def __init__(self, batch_size: int):
         self.batch_size = check_count("batch_size", batch_size)
-        check_room(48 * self.batch_size, batch_size=self.batch_size)
+        check_fits(48 * self.batch_size, batch_size=self.batch_size)
 
     def law(self, system, inner, index, key):
         law = jnp.asarray(system.law)
