@@ -47,20 +47,13 @@ class Model(eqx.Module):
 
     def __getitem__(self, name: str) -> Any:
         """A matrix by its short name: wo2, wk2, wk1, and so on."""
-        return getattr(_layer(self, name), _field(name))
+        _, kind, layer = name
+        return getattr((self.layer1, self.layer2)[int(layer) - 1], f"W_{kind.upper()}")
 
     def replace(self, matrices: dict[str, Any]) -> "Model":
         """The model with other matrices, by short name."""
         where = lambda model: [model[name] for name in matrices]
         return eqx.tree_at(where, self, list(matrices.values()))
-
-
-def _field(name: str) -> str:
-    return f"W_{name[1].upper()}"
-
-
-def _layer(model: Model, name: str) -> Layer:
-    return {"1": model.layer1, "2": model.layer2}[name[2]]
 
 
 def make_model(config: Config, num_tokens: int) -> Model:

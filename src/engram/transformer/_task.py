@@ -50,12 +50,6 @@ class Sequences(NamedTuple):
         return self.tokens.shape[1] - 1
 
 
-def law_of(config: Config) -> Bigrams:
-    """The bigram law that a config names."""
-    law = shakespeare() if config.corpus is None else count_bigrams(config.corpus)
-    return law if config.vocabulary is None else law.keep(config.vocabulary)
-
-
 def bigram_task(config: Config, *, seed: Any = None) -> Sequences:
     r"""Draw sequences of the bigram task.
 
@@ -68,8 +62,14 @@ def bigram_task(config: Config, *, seed: Any = None) -> Sequences:
 
     Paper: sub:appx_transformer.
     """
-    law = law_of(config)
-    _check_fits(config, law)
+    law = shakespeare() if config.corpus is None else count_bigrams(config.corpus)
+    law = law if config.vocabulary is None else law.keep(config.vocabulary)
+    come = int((law.unigram > 0).sum())
+    if config.num_triggers > come:
+        raise InputError(
+            f"`num_triggers` must be at most {come}, the tokens that come, got "
+            f"{config.num_triggers}. Choose fewer."
+        )
     rng = np.random.default_rng([config.seed if seed is None else seed, 1])
     sizes = [min(_PIECE, config.sequences - k) for k in range(0, config.sequences, _PIECE)]
     tokens, triggers = zip(*(_draw(rng, config, law, size) for size in sizes), strict=True)
@@ -114,15 +114,6 @@ def _draw_triggers(rng, config: Config, law: Bigrams, S: int) -> Integer[np.ndar
     with np.errstate(divide="ignore"):
         clocks = rng.exponential(size=(S, len(law.tokens))) / law.unigram
     return np.argsort(clocks, axis=1)[:, :K]
-
-
-def _check_fits(config: Config, law: Bigrams) -> None:
-    come = int((law.unigram > 0).sum())
-    if config.num_triggers > come:
-        raise InputError(
-            f"`num_triggers` must be at most {come}, the tokens that come, got "
-            f"{config.num_triggers}. Choose fewer."
-        )
 
 
 class Alias:
