@@ -1,4 +1,4 @@
-"""Trainings in real processes: killed and gone on with, and shared by two that talk over loopback."""
+"""Trainings in real processes: killed and resumed, and shared by two that talk over loopback."""
 
 import signal
 import socket
@@ -20,7 +20,7 @@ def log_of(folder):
     return xr.open_zarr(folder / "log.zarr", consolidated=False).load()
 
 
-def test_killed_with_no_warning_it_ends_with_the_same_numbers(tmp_path, surroundings, here):
+def test_a_killed_training_resumes_to_the_same_numbers(tmp_path, surroundings, here):
     options = ["--matrices", "wk2", "-r", "5", "--steps", "400"]
     # Checkpoints every moment, so that the kill falls between, or into, any of them.
     cut, hurry = tmp_path / "cut", ["--checkpoint-seconds", "0.05"]
@@ -46,12 +46,12 @@ def test_killed_with_no_warning_it_ends_with_the_same_numbers(tmp_path, surround
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
-def test_two_processes_make_the_gradient_of_one(tmp_path, surroundings, here):
+def test_two_processes_compute_the_gradient_of_one(tmp_path, surroundings, here):
     options = ["--matrices", "wk2", "-r", "5", "--steps", "3"]
     place = ["--coordinator", f"127.0.0.1:{free_port()}", "--processes", "2", "--process"]
     pair = [

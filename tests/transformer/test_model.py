@@ -13,7 +13,7 @@ import engram
 from engram import memory
 from engram import transformer as tf
 from engram._checks import InputError
-from engram.transformer import _sums
+from engram.transformer import _gradients
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +49,11 @@ def test_pieces_and_sizes_do_not_matter(small, monkeypatch):
     with jax.enable_x64(True):
         once = tf.Passes(model, sequences, tiny.ALL, size=12).measure(state)
         monkeypatch.setattr("engram.transformer._passes._PIECE", 4)
-        told = []
+        calls = []
         mesh = jax.sharding.Mesh(np.asarray(jax.devices()[:1]), ("data",))  # of all that there are
         passes = tf.Passes(model, sequences, tiny.ALL, size=2, mesh=mesh)
-        parts = passes.measure(state, tell=lambda: told.append(1))
-    assert len(told) == 3
+        parts = passes.measure(state, report=lambda: calls.append(1))
+    assert len(calls) == 3
     np.testing.assert_allclose(parts.loss, once.loss, rtol=1e-14)
     for name in tiny.ALL:
         np.testing.assert_allclose(parts.grads[name], once.grads[name], rtol=0, atol=1e-15)
@@ -109,7 +109,7 @@ def test_w_o_alone_is_a_regression_and_convex(small):
 
 def test_saturated_attention_has_no_denormal_numbers():
     scores = jnp.asarray(np.linspace(-200, 0, 2001, dtype=np.float32))[None]
-    raised, total = _sums._raise(scores, jnp.ones((1, 2001), bool))
+    raised, total = _gradients._raise(scores, jnp.ones((1, 2001), bool))
     positive = np.asarray(raised)[np.asarray(raised) > 0]
     assert positive.min() > 1e-18
     exact = np.exp(np.linspace(-200, 0, 2001)).sum()
@@ -117,18 +117,18 @@ def test_saturated_attention_has_no_denormal_numbers():
     # Errors too, at any margin; the loss keeps its digits.
     wrong = np.array([-20.0, -40.0, -60.0, -300.0], np.float32)
     logits = jnp.asarray(np.stack([np.zeros(4, np.float32), wrong, wrong - 95]))
-    losses, hits, push = _sums.errors_of(logits, jnp.zeros(4, int), jnp.ones(4))
+    losses, hits, push = _gradients.errors_of(logits, jnp.zeros(4, int), jnp.ones(4))
     size = np.abs(np.asarray(push))
     assert (size[size > 0] > 1e-21).all()
     between = jnp.asarray(np.array([[0.0], [5.0], [-90.0]], np.float32))  # e^-95 is not normalised
-    assert float(_sums.errors_of(between, jnp.zeros(1, int), jnp.ones(1))[2][2, 0]) == 0
+    assert float(_gradients.errors_of(between, jnp.zeros(1, int), jnp.ones(1))[2][2, 0]) == 0
     np.testing.assert_allclose(losses[:3], np.log1p(np.exp([-20.0, -40.0, -60.0])), rtol=1e-5)
     assert (np.asarray(hits) == 1).all()
 
 
 def test_ties_go_to_the_lowest_token():
     logits = jnp.zeros((3, 3))
-    hits = _sums.errors_of(logits, jnp.arange(3), jnp.ones(3))[1]
+    hits = _gradients.errors_of(logits, jnp.arange(3), jnp.ones(3))[1]
     np.testing.assert_array_equal(hits, [1, 0, 0])
 
 

@@ -32,7 +32,7 @@ SHARED = Path(__file__).parents[3] / "shared" / "reference" / "transformer"
 )
 def test_training_is_the_dynamics_on_the_pure_system(dynamics):
     config, model, sequences = tiny.make()
-    made = tf.train(config, dynamics)
+    training = tf.train(config, dynamics)
     with jax.enable_x64(True):
         system = tf.TransformerSystem(model, sequences, config.matrices)
         step = eqx.filter_jit(lambda inner, t: dynamics.step(system, inner, t, jax.random.key(3)))
@@ -44,26 +44,26 @@ def test_training_is_the_dynamics_on_the_pure_system(dynamics):
             inner = step(inner, jax.numpy.asarray(t))
         last = jax.tree.map(np.asarray, dynamics.state_of(inner))
     for name in tiny.ALL:
-        np.testing.assert_allclose(made.model[name], last[name], rtol=0, atol=1e-11)
+        np.testing.assert_allclose(training.model[name], last[name], rtol=0, atol=1e-11)
     if not dynamics.needs_key:
-        np.testing.assert_allclose(made.log.loss[:4], losses, rtol=1e-12)
-    assert made.log.attrs["status"] == "completed"
+        np.testing.assert_allclose(training.log.loss[:4], losses, rtol=1e-12)
+    assert training.log.attrs["status"] == "completed"
 
 
-def test_what_is_noted_is_what_it_says(tmp_path):
+def test_the_log_holds_what_it_says(tmp_path):
     config, model, sequences = tiny.make()
-    made = tf.train(config, engram.GradientDescent(5.0, 2), out=tmp_path / "run")
-    log = made.log
+    training = tf.train(config, engram.GradientDescent(5.0, 2), out=tmp_path / "run")
+    log = training.log
     loss, grads = tiny.by_autodiff(model, sequences)
     assert float(log.loss[0]) == pytest.approx(loss, rel=1e-12)
     for name in tiny.ALL:
         norm = np.linalg.norm(grads[name])
         assert float(log[f"grad_norm_{name}"][0]) == pytest.approx(norm, rel=1e-10)
-    for name, found in tf.memories(made.model, sequences.triggers).items():
+    for name, found in tf.memories(training.model, sequences.triggers).items():
         np.testing.assert_allclose(
             log[f"margins_{name}"][-1], engram.memory.margins(*found), rtol=1e-9
         )
-    ends = tf.evaluate(made.model, sequences)
+    ends = tf.evaluate(training.model, sequences)
     assert float(log.loss[-1]) == pytest.approx(ends["loss"], rel=1e-12)
     assert float(log.accuracy[-1]) == pytest.approx(ends["accuracy"], rel=1e-12)
     stored = tf.open_log(tmp_path / "run")
@@ -104,7 +104,7 @@ def stop_at(step):
     ],
     ids=["side-by-side", "adam-batches"],
 )
-def test_interrupted_again_and_again_it_is_the_same_run(tmp_path, matrices, dynamics):
+def test_a_training_interrupted_three_times_is_the_same_training(tmp_path, matrices, dynamics):
     config, *_ = tiny.make(matrices=matrices, length=30, sequences=6)
     whole = tf.train(config, dynamics, out=tmp_path / "whole")
     for step in (3, 40, 66):
@@ -130,12 +130,12 @@ def test_interrupted_again_and_again_it_is_the_same_run(tmp_path, matrices, dyna
     np.testing.assert_array_equal(again.log.loss, whole.log.loss)
 
 
-def test_more_steps_go_on_and_other_settings_are_refused(tmp_path):
+def test_resume_takes_more_steps_and_rejects_other_settings(tmp_path):
     config, *_ = tiny.make(matrices=("wo2",))
     longer = tf.train(config, engram.GradientDescent(5.0, 9))
     tf.train(config, engram.GradientDescent(5.0, 4), out=tmp_path / "run")
-    went_on = tf.train(config, engram.GradientDescent(5.0, 9), out=tmp_path / "run")
-    np.testing.assert_array_equal(went_on.log.loss, longer.log.loss)
+    resumed = tf.train(config, engram.GradientDescent(5.0, 9), out=tmp_path / "run")
+    np.testing.assert_array_equal(resumed.log.loss, longer.log.loss)
     stored = xr.open_zarr(tmp_path / "run" / "log.zarr", consolidated=False).load()
     np.testing.assert_array_equal(stored.loss, longer.log.loss)
     for other, dynamics, said in (
@@ -147,22 +147,22 @@ def test_more_steps_go_on_and_other_settings_are_refused(tmp_path):
         (config, engram.GradientDescent(5.0, 8), "dynamics.steps: 9 in the folder, 8 now"),
         (dataclasses.replace(config, seed=4), engram.GradientDescent(5.0, 9), "transformer.seed"),
     ):
-        with pytest.raises(InputError, match="holds another training") as told:
+        with pytest.raises(InputError, match="holds another training") as error:
             tf.train(other, dynamics, out=tmp_path / "run")
-        assert said in str(told.value)
+        assert said in str(error.value)
 
 
 @pytest.mark.settings
-def test_not_finite_is_said_and_stops():
+def test_a_run_that_is_not_finite_stops_and_says_so():
     config, *_ = tiny.make(dtype="float32", matrices=("wo2", "wk2"))
-    made = tf.train(config, [engram.GradientDescent(rate, 6) for rate in (1.0, 1e30)])
-    at = made.log.attrs["not_finite_at"]
+    training = tf.train(config, [engram.GradientDescent(rate, 6) for rate in (1.0, 1e30)])
+    at = training.log.attrs["not_finite_at"]
     assert at[0] == -1
     assert 0 <= at[1] < 6
-    loss = made.log.loss.values
+    loss = training.log.loss.values
     assert np.isfinite(loss[:, 0]).all()
     assert np.isnan(loss[at[1] + 1 :, 1]).all()
-    assert made.log.attrs["status"] == "completed"
+    assert training.log.attrs["status"] == "completed"
     alone = tf.train(config, engram.GradientDescent(1e30, 6))
     assert alone.log.attrs["status"] == "not finite"
 
@@ -188,11 +188,11 @@ def test_a_start_from_a_file(tmp_path):
         start=tmp_path / "start.npz",
     )
     np.testing.assert_array_equal(read.log.loss, drawn.log.loss)
-    told = tomllib.loads(read.log.attrs["config"])["transformer"]  # what was in the file
-    assert (told["dim"], told["sequences"], told["length"]) == (8, 12, 40)
+    sizes = tomllib.loads(read.log.attrs["config"])["transformer"]  # what was in the file
+    assert (sizes["dim"], sizes["sequences"], sizes["length"]) == (8, 12, 40)
 
 
-def test_a_folder_is_taken_up_only_as_a_whole(tmp_path):
+def test_resume_rejects_folders_that_are_not_whole(tmp_path):
     """Checkpoints of another training, a log with holes, a folder in use: none goes unnoticed."""
     config, *_ = tiny.make(matrices=("wo2",), length=30, sequences=6)
     run, descent = tmp_path / "run", engram.GradientDescent(5.0, 70)
@@ -211,7 +211,7 @@ def test_a_folder_is_taken_up_only_as_a_whole(tmp_path):
         tf.train(other, descent, out=run)
 
 
-def test_dynamics_of_ones_own_are_known_again(tmp_path):
+def test_resume_rejects_other_dynamics_of_ones_own(tmp_path):
     class Mine(engram.GradientDescent):
         pass
 
@@ -266,14 +266,14 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_checkpoint_that_does_not_fit_gives_way_to_the_one_before(begun, tmp_path, damage):
+def test_resume_falls_back_from_a_damaged_checkpoint(begun, tmp_path, damage):
     source, config, descent, whole = begun
     run = shutil.copytree(source, tmp_path / "run")
     newest, before = run / "checkpoint-00000068.npz", run / "checkpoint-00000066.npz"
     rewritten(newest, DAMAGES[damage])
-    told = []
-    found = tf.train(config, descent, out=run, progress=lambda done, total: told.append(done))
-    assert told[0] == 66
+    steps = []
+    found = tf.train(config, descent, out=run, progress=lambda done, total: steps.append(done))
+    assert steps[0] == 66
     np.testing.assert_array_equal(found.log.loss, whole.log.loss)
     np.testing.assert_array_equal(found.model["wo2"], whole.model["wo2"])
     run = shutil.copytree(source, tmp_path / "both")
@@ -283,7 +283,7 @@ def test_a_checkpoint_that_does_not_fit_gives_way_to_the_one_before(begun, tmp_p
         tf.train(config, descent, out=run)
 
 
-def test_checkpoints_of_other_names_are_not_taken_up_nor_kept(begun, tmp_path):
+def test_resume_ignores_checkpoints_of_other_names(begun, tmp_path):
     source, config, descent, whole = begun
     run = shutil.copytree(source, tmp_path / "run")
     (run / "checkpoint-00000068.npz").rename(run / "checkpoint-99999999.npz")
@@ -295,7 +295,7 @@ def test_checkpoints_of_other_names_are_not_taken_up_nor_kept(begun, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["junk", "gone", "shape", "chunk"])
-def test_a_damaged_log_is_told_before_any_work(begun, tmp_path, damage):
+def test_resume_rejects_a_damaged_log(begun, tmp_path, damage):
     source, config, descent, _ = begun
     run = shutil.copytree(source, tmp_path / "run")
     array = run / "log.zarr" / "accuracy"
@@ -313,14 +313,14 @@ def test_a_damaged_log_is_told_before_any_work(begun, tmp_path, damage):
 
 
 @pytest.mark.parametrize("kind", ["momentum", "nesterov", "normalised", "adam", "adamw", "muon"])
-def test_any_optimizer_finds_its_own_memory_again(tmp_path, kind):
+def test_resume_restores_the_memory_of_any_optimizer(tmp_path, kind):
     config, *_ = tiny.make(matrices=("wo2",), length=30, sequences=6, dtype="float32")
     descent = engram.PracticalDescent(getattr(D, kind)(0.1), 4)
     with pytest.raises(KeyboardInterrupt):
         tf.train(config, descent, out=tmp_path / "run", progress=stop_at(2))
-    told = []
-    tf.train(config, descent, out=tmp_path / "run", progress=lambda done, total: told.append(done))
-    assert told[0] == 2
+    steps = []
+    tf.train(config, descent, out=tmp_path / "run", progress=lambda done, total: steps.append(done))
+    assert steps[0] == 2
 
 
 def test_a_folder_rejects_other_numbers_of_the_same_optimizer(tmp_path):
@@ -357,23 +357,23 @@ def test_losses_of_the_reference():
     """W_O^2 alone, from the reference's weights: to 1e-5 for 20 steps, at rate 200 for ten."""
     known = json.loads((SHARED / "gd_wo2only_d64_512seq.json").read_text())
     rates = (20, 50, 100, 200)
-    made = tf.train(
+    training = tf.train(
         tf.Config(matrices=("wo2",)),
         [engram.GradientDescent(float(rate), 20) for rate in rates],
         start=SHARED / "init_d64_512seq.npz",
     )
     for k, rate in enumerate(rates):
         run, until = known[str(rate)], 21 if rate < 200 else 11
-        loss = made.log.loss.values[:until, k]
+        loss = training.log.loss.values[:until, k]
         np.testing.assert_allclose(loss, run["loss"][:until], rtol=0, atol=1e-5)
         norms = [next(iter(each.values())) for each in run["grad_norm"][:11]]
-        np.testing.assert_allclose(made.log.grad_norm_wo2.values[:11, k], norms, rtol=2e-5)
-        margins = made.log.margins_wo2.values[:11, k]
+        np.testing.assert_allclose(training.log.grad_norm_wo2.values[:11, k], norms, rtol=2e-5)
+        margins = training.log.margins_wo2.values[:11, k]
         np.testing.assert_allclose(margins, run["margins"]["wo2"][:11], rtol=0, atol=5e-4)
     start = known["20"]["margins"]
-    np.testing.assert_allclose(made.log.margins_wk2.values[0, 0], start["wk2"][0], atol=1e-5)
-    np.testing.assert_allclose(made.log.margins_wk1.values[0, 0], start["wk1"][0], atol=1e-4)
-    found = tf.memories(made.model, made.sequences.triggers)["wk1"]
+    np.testing.assert_allclose(training.log.margins_wk2.values[0, 0], start["wk2"][0], atol=1e-5)
+    np.testing.assert_allclose(training.log.margins_wk1.values[0, 0], start["wk1"][0], atol=1e-4)
+    found = tf.memories(training.model, training.sequences.triggers)["wk1"]
     strict = tf.causal_margins(*found, itself=False)[1:]
     np.testing.assert_allclose(strict, start["wk1_causal"][0], atol=1e-4)
 
@@ -440,27 +440,32 @@ def smallest_margins(scores, own):
 def test_training_from_a_file_is_the_loop_written_out(tmp_path):
     start, rates = drawn(), (3.0, 40.0)
     np.savez(tmp_path / "start.npz", **start)
-    made = tf.train(
+    training = tf.train(
         tf.Config(matrices=("wo2",), dtype="float64"),
         [engram.GradientDescent(rate, 6) for rate in rates],
         start=tmp_path / "start.npz",
     )
     for k, rate in enumerate(rates):
         losses, lengths, margins = written_out(start, rate, 6)
-        np.testing.assert_allclose(made.log.loss.values[:, k], losses, rtol=1e-11)
-        np.testing.assert_allclose(made.log.grad_norm_wo2.values[:, k], lengths, rtol=1e-10)
-        np.testing.assert_allclose(made.log.margins_wo2.values[:, k], margins, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(training.log.loss.values[:, k], losses, rtol=1e-11)
+        np.testing.assert_allclose(training.log.grad_norm_wo2.values[:, k], lengths, rtol=1e-10)
+        np.testing.assert_allclose(
+            training.log.margins_wo2.values[:, k], margins, rtol=0, atol=1e-10
+        )
     E, P = start["tok_embeddings"], start["pe"]
     asked = E[start["triggers"]]
     keys = asked @ (start["wo1"] @ start["wv1"]).T
     np.testing.assert_allclose(
-        made.log.margins_wk2.values[0, 0], smallest_margins(asked @ start["wk2"] @ keys.T, [0, 1])
+        training.log.margins_wk2.values[0, 0],
+        smallest_margins(asked @ start["wk2"] @ keys.T, [0, 1]),
     )
     places = P[1:] @ start["wk1"] @ P.T
     before = np.arange(LENGTH - 1)
-    np.testing.assert_allclose(made.log.margins_wk1.values[0, 0], smallest_margins(places, before))
+    np.testing.assert_allclose(
+        training.log.margins_wk1.values[0, 0], smallest_margins(places, before)
+    )
     strict = tf.causal_margins(
-        *tf.memories(made.model, made.sequences.triggers)["wk1"], itself=False
+        *tf.memories(training.model, training.sequences.triggers)["wk1"], itself=False
     )
     seen = np.where(np.arange(LENGTH)[None] <= before[:, None], places, -np.inf)
     np.testing.assert_allclose(strict[1:], smallest_margins(seen, before)[1:])

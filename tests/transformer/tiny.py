@@ -18,7 +18,7 @@ def make(**options):
 
 
 def sharper(model, factor, seed=0):
-    """The model with lookups drawn anew, `factor` times as large: attention that decides."""
+    """The model with lookups drawn again, `factor` times as large: attention that decides."""
     rng = np.random.default_rng(seed)
     draw = lambda: factor * rng.standard_normal((model.dim, model.dim))
     return model.replace({"wk1": draw(), "wk2": draw()})

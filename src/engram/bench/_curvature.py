@@ -28,7 +28,7 @@ def _sharpness(d: int, peer: str) -> Iterator[Side]:
         on_device, weights = jax.device_put((problem, W))
 
     def once() -> str:
-        return f"found {float(memory.sharpness(on_device, weights)):.10g}"
+        return f"sharpness {float(memory.sharpness(on_device, weights)):.10g}"
 
     # Several in a row, as along a path: one alone would mostly time a cache that the peer has filled.
     times = max(1, 640 // d)
@@ -38,7 +38,7 @@ def _sharpness(d: int, peer: str) -> Iterator[Side]:
 
     def dense() -> str:
         H = torch.autograd.functional.hessian(loss, at).reshape(d * d, d * d)
-        return f"found {torch.linalg.eigvalsh(H)[-1].item():.10g}"
+        return f"sharpness {torch.linalg.eigvalsh(H)[-1].item():.10g}"
 
     def product(v: np.ndarray) -> Any:
         direction = torch.from_numpy(v.reshape(d, d))
@@ -48,7 +48,7 @@ def _sharpness(d: int, peer: str) -> Iterator[Side]:
         make: Any = scipy.sparse.linalg.LinearOperator
         H = make((d * d, d * d), product, dtype=np.float64)
         options: Any = {"which": "LA", "tol": _TOLERANCE, "return_eigenvectors": False}
-        return f"found {scipy.sparse.linalg.eigsh(H, 1, **options)[0]:.10g}"
+        return f"sharpness {scipy.sparse.linalg.eigsh(H, 1, **options)[0]:.10g}"
 
     yield Side(dense if peer == DENSE else lanczos)
 

@@ -10,7 +10,7 @@ from engram.bench._harness import Measured, ratio_text
 
 
 def draw_ratios(rows: list[Measured], title: str) -> Figure:
-    """How many times as fast engram is, one bar per work, on a logarithmic scale from 1."""
+    """How many times as fast engram is, one bar per benchmark, on a logarithmic scale from 1."""
     shown = [row for row in rows if row.ratio is not None][::-1]
     with plotting.style():
         figure = plotting.new_figure(plotting.WIDE, 0.9 + 0.24 * len(shown))
@@ -33,11 +33,11 @@ def draw_ratios(rows: list[Measured], title: str) -> Figure:
     return figure
 
 
-def draw_growth(found: list[Growth], title: str) -> Figure:
+def draw_growth(rows: list[Growth], title: str) -> Figure:
     """Times against sizes, with the fitted power laws."""
     with plotting.style():
         figure = plotting.new_figure(plotting.WIDE, 4.4)
-        for axes, row in zip(figure.subplots(2, 2).flat, found, strict=True):
+        for axes, row in zip(figure.subplots(2, 2).flat, rows, strict=True):
             centre, level = np.exp(np.log(row.sizes).mean()), np.exp(np.log(row.seconds).mean())
             fit = [level * (n / centre) ** row.exponent for n in row.sizes]
             label = f"fit: {row.exponent:.2f} ± {row.error:.2f}; operations: {row.counted:.2f}"

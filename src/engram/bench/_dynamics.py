@@ -150,13 +150,13 @@ def _flow() -> Iterator[Side]:
         return -(U.T @ (p[:, None] * (q - certain)).T @ E).ravel()
 
     def ours() -> str:
-        found = simulate(problem, flow, record=("loss",), events=False)
-        return f"loss {found.loss.values[-1]:.7g}"
+        run = simulate(problem, flow, record=("loss",), events=False)
+        return f"loss {run.loss.values[-1]:.7g}"
 
     def theirs() -> str:
         tolerances: Any = {"rtol": float(flow.rtol), "atol": float(flow.atol)}
-        found = scipy.integrate.solve_ivp(field, (0, 1e9), np.zeros(100), "LSODA", **tolerances)
-        return f"loss {memory.loss(problem, found.y[:, -1].reshape(10, 10)):.7g}"
+        path = scipy.integrate.solve_ivp(field, (0, 1e9), np.zeros(100), "LSODA", **tolerances)
+        return f"loss {memory.loss(problem, path.y[:, -1].reshape(10, 10)):.7g}"
 
     yield Side(ours)
     yield Side(theirs)

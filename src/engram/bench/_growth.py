@@ -81,11 +81,11 @@ _TASKS: list[tuple[str, str, str, list[int], _Make, Callable[[int], float]]] = [
 ]  # fmt: skip
 
 
-def measure_growth(tell: Callable[[str], None] = lambda _: None) -> list[Growth]:
+def measure_growth(report: Callable[[str], None] = lambda _: None) -> list[Growth]:
     """Time every task at every size, warm."""
-    found = []
+    rows = []
     for name, size, fixed, sizes, make, count in _TASKS:
-        tell(f"{name}: {', '.join(f'{n:,}' for n in sizes)} ({fixed})")
+        report(f"{name}: {', '.join(f'{n:,}' for n in sizes)} ({fixed})")
         times = []
         for n in sizes:
             call = make(n)
@@ -93,5 +93,5 @@ def measure_growth(tell: Callable[[str], None] = lambda _: None) -> list[Growth]
             times.append(float(np.median([seconds(call) for _ in range(_REPEATS)])))
         exponent, error = fit_exponent(sizes, times)
         counted, _ = fit_exponent(sizes, [count(n) for n in sizes])
-        found.append(Growth(name, size, fixed, sizes, times, exponent, error, counted))
-    return found
+        rows.append(Growth(name, size, fixed, sizes, times, exponent, error, counted))
+    return rows

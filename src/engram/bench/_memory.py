@@ -49,8 +49,8 @@ def _many_dimensions() -> Iterator[Side]:
 
 def _huge(num: int, dim: int) -> Iterator[Side]:
     def process(side: str) -> str:
-        found = run_apart("engram.bench._huge", side, str(num), str(dim))
-        return f"peak {found['peak'] / 2**30:.2f} GiB, {found['seconds']:.1f} s of it computing"
+        cost = run_apart("engram.bench._huge", side, str(num), str(dim))
+        return f"peak {cost['peak'] / 2**30:.2f} GiB, {cost['seconds']:.1f} s of it computing"
 
     yield Side(functools.partial(process, "engram"))
     load_torch()

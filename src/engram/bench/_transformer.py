@@ -110,10 +110,10 @@ def _alone(dim: int) -> Iterator[Side]:
 
 def _paper_scale() -> Iterator[Side]:
     def run() -> str:
-        found = run_apart("engram.bench._transformer")
+        times = run_apart("engram.bench._transformer")
         return (
-            f"W_O^2 alone {found['alone']:.2f} s a step, all three matrices {found['all']:.1f} s; "
-            f"peak {found['peak'] / 2**30:.2f} GiB"
+            f"W_O^2 alone {times['alone']:.2f} s a step, all three matrices {times['all']:.1f} s; "
+            f"peak {times['peak'] / 2**30:.2f} GiB"
         )
 
     yield Side(run)

@@ -56,21 +56,21 @@ def train(
     _check_files(config, start, data, tables.get("transformer", {}), begun_from, out)
     again = typed()
     try:
-        with progress_bar(f"train {out.name}", "steps") as tell:
-            made = run(
-                config, runs, start=start, data=data, out=out, progress=tell if is_first else None,
+        with progress_bar(f"train {out.name}", "steps") as report:
+            training = run(
+                config, runs, start=start, data=data, out=out, progress=report if is_first else None,
                 patience=checkpoint_seconds,
             )  # fmt: skip
     except KeyboardInterrupt:
         end_interrupted(f"what was done is kept. To resume: {again}" if is_first else "")
-    lines = _summary(made.log)
-    if start is None and data is None and made.log.attrs["status"] == "completed":
-        lines.append(_held_out(config, made))  # by all processes together
+    lines = _summary(training.log)
+    if start is None and data is None and training.log.attrs["status"] == "completed":
+        lines.append(_held_out(config, training))  # by all processes together
     if not is_first:
         return
     print(*lines, sep="\n")
     if plot is not None:
-        write_picture(draw_training(made.log), plot)
+        write_picture(draw_training(training.log), plot)
     print(f"written: {out}")
 
 
@@ -139,7 +139,7 @@ def _summary(log: "xr.Dataset") -> list[str]:
     return lines
 
 
-def _held_out(config: "Config", made: "Training") -> str:
+def _held_out(config: "Config", training: "Training") -> str:
     from engram.transformer import bigram_task, evaluate
 
     other = dataclasses.replace(config, sequences=256)
@@ -147,7 +147,7 @@ def _held_out(config: "Config", made: "Training") -> str:
         fresh = bigram_task(other, seed=config.seed + 1_000_003)
     except InputError as error:  # the corpus has moved: the training is none the worse
         return f"accuracy on other sequences was not measured: {error}"
-    shown = ", ".join(f"{evaluate(model, fresh)['accuracy']:.3f}" for model in made.models)
+    shown = ", ".join(f"{evaluate(model, fresh)['accuracy']:.3f}" for model in training.models)
     return f"accuracy on 256 sequences never trained on: {shown}"
 
 

@@ -8,6 +8,12 @@ from engram.transformer._config import Config as Config
 from engram.transformer._devices import use_devices as use_devices
 from engram.transformer._folder import Folder as Folder
 from engram.transformer._folder import open_log as open_log
+from engram.transformer._initial import fingerprint as fingerprint
+from engram.transformer._initial import prepare as prepare
+from engram.transformer._initial import read_sequences as read_sequences
+from engram.transformer._initial import read_weights as read_weights
+from engram.transformer._initial import sized as sized
+from engram.transformer._initial import write_start as write_start
 from engram.transformer._memories import Memory as Memory
 from engram.transformer._memories import attention_patterns as attention_patterns
 from engram.transformer._memories import causal_margins as causal_margins
@@ -21,12 +27,6 @@ from engram.transformer._model import plain_loss as plain_loss
 from engram.transformer._model import read as read
 from engram.transformer._passes import Passes as Passes
 from engram.transformer._regression import Regression as Regression
-from engram.transformer._start import fingerprint as fingerprint
-from engram.transformer._start import prepare as prepare
-from engram.transformer._start import read_sequences as read_sequences
-from engram.transformer._start import read_weights as read_weights
-from engram.transformer._start import sized as sized
-from engram.transformer._start import write_start as write_start
 from engram.transformer._system import TransformerSystem as TransformerSystem
 from engram.transformer._task import Sequences as Sequences
 from engram.transformer._task import bigram_task as bigram_task

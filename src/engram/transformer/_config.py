@@ -23,9 +23,9 @@ class Config:
         sequences: How many sequences.
         length: Positions T that are read; a sequence has one token more, the last to be predicted.
         num_triggers: How many tokens are triggers, each followed by an output of its own.
-        triggers: "frequent": the most frequent tokens, in all sequences; "random": drawn anew for
+        triggers: "frequent": the most frequent tokens, in all sequences; "random": drawn again for
             each sequence from the unigram law.
-        outputs: The law of the output of a trigger, drawn anew for each sequence: "uniform" over all
+        outputs: The law of the output of a trigger, drawn again for each sequence: "uniform" over all
             tokens, or "bigram", the law of what follows the trigger in the corpus.
         vocabulary: Keep only this many most frequent tokens of the corpus; by default all.
         corpus: A text file to count bigrams from; by default the table of Shakespeare's that ships

@@ -18,8 +18,8 @@ from engram._checks import InputError
 from engram._files import changes_between, check_folder, clear_leftovers, written_whole
 from engram.problem._storage import read_npz
 from engram.registry import complete, names_of
+from engram.transformer._initial import write_start
 from engram.transformer._model import Model
-from engram.transformer._start import write_start
 from engram.transformer._task import Sequences
 
 _CHUNK = 64  # steps per chunk of the log

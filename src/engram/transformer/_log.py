@@ -11,9 +11,9 @@ import xarray as xr
 from engram import memory
 from engram.dynamics import AbstractStepwise
 from engram.registry import table
-from engram.transformer._memories import causal_margins, each_once, memories
+from engram.transformer._gradients import Sums
+from engram.transformer._memories import causal_margins, distinct, memories
 from engram.transformer._model import Model
-from engram.transformer._sums import Sums
 from engram.transformer._task import Sequences
 
 _MARGINS = {
@@ -84,7 +84,7 @@ def empty_log(
         )
     coords |= {
         "token": np.arange(len(model.W_E)),
-        "trigger": each_once(sequences.triggers),
+        "trigger": distinct(sequences.triggers),
         "position": np.arange(1, len(model.W_P)),
     }
     log = xr.Dataset(coords=coords)

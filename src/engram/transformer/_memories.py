@@ -43,7 +43,7 @@ def memories(model: Model, triggers: Any = None) -> dict[str, Memory]:
     """
     double = lambda array: np.asarray(array, np.float64)
     E, P, U = map(double, (model.W_E, model.W_P, model.W_U))
-    triggers = np.arange(len(E)) if triggers is None else each_once(triggers)
+    triggers = np.arange(len(E)) if triggers is None else distinct(triggers)
     read_as = double(model["wv2"])
     keyed_as = double(model["wo1"]) @ double(model["wv1"])
     uniform = lambda n: np.full(n, 1 / n)
@@ -59,10 +59,10 @@ def memories(model: Model, triggers: Any = None) -> dict[str, Memory]:
     }
 
 
-def each_once(triggers: Any) -> np.ndarray:
+def distinct(triggers: Any) -> np.ndarray:
     """The triggers in the order in which they are first met."""
-    found, first = np.unique(triggers, return_index=True)
-    return found[np.argsort(first)].astype(int)
+    unique, first = np.unique(triggers, return_index=True)
+    return unique[np.argsort(first)].astype(int)
 
 
 @in_input_precision
@@ -108,8 +108,8 @@ def induction_scores(model: Model, sequences: Sequences, num: int = 32) -> dict[
 def evaluate(model: Model, sequences: Sequences) -> dict[str, float]:
     """Mean loss and in-context accuracy of a model on given sequences."""
     with jax.enable_x64(np.asarray(model.W_E).dtype == np.float64):
-        found = Passes(model, sequences, (), whole=False).measure({})
-    return {"loss": float(found.loss), "accuracy": float(found.hits)}
+        means = Passes(model, sequences, (), whole=False).measure({})
+    return {"loss": float(means.loss), "accuracy": float(means.hits)}
 
 
 _read = jax.jit(read)

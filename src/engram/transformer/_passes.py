@@ -14,8 +14,7 @@ from jaxtyping import Float, Integer
 
 from engram._types import Array
 from engram.transformer._devices import AXIS, gather, make_mesh, spread
-from engram.transformer._model import Model
-from engram.transformer._sums import (
+from engram.transformer._gradients import (
     Batch,
     Sums,
     finish,
@@ -25,10 +24,11 @@ from engram.transformer._sums import (
     sums_from_stream,
     sums_of,
 )
+from engram.transformer._model import Model
 from engram.transformer._task import Sequences
 
 _LEVELS = (0.3, 0.6, 0.9, 1.0)  # quantiles of the numbers of positions; code is compiled for each
-_PIECE = 256  # sequences per device and call: about a second at most, so that Ctrl-C is heard
+_PIECE = 256  # sequences per device and call: about a second at most, so that Ctrl-C is obeyed
 _CACHE = 1 << 30  # bytes of cached streams that are worth their memory
 
 
@@ -117,8 +117,8 @@ def scan_sums(model: Model, data: Data, share: Any, streams: Any, trained: tuple
         rows, weights, stream = part
         most = jnp.where(weights != 0, jnp.asarray(data.counts)[rows], 0).max()
         which = jnp.where(most > 0, 1 + jnp.searchsorted(jnp.asarray(data.sizes), most), 0)
-        found = jax.lax.switch(which, branches, rows, weights, stream)
-        return jax.tree.map(jnp.add, sums, found), None
+        part_sums = jax.lax.switch(which, branches, rows, weights, stream)
+        return jax.tree.map(jnp.add, sums, part_sums), None
 
     sums, _ = jax.lax.scan(add, nothing, (share.rows, share.weights, streams))
     return finish(model, sums)
@@ -157,7 +157,7 @@ def look_at_streams(
             first = first_layer(tables, jnp.asarray(data.tokens)[rows].astype(int))
             return look(model, data, rows, first.start + first.added)
 
-        return jax.tree.map(lambda found: found[None], jax.lax.map(of, rows[0]))
+        return jax.tree.map(lambda seen: seen[None], jax.lax.map(of, rows[0]))
 
     return jax.shard_map(
         on_device, mesh=mesh, in_specs=(P(), P(), P(AXIS)), out_specs=P(AXIS), check_vma=False
@@ -218,7 +218,7 @@ class Passes:
         self,
         state: dict[str, Any],
         law: np.ndarray | None = None,
-        tell: Callable[[], None] | None = None,
+        report: Callable[[], None] | None = None,
     ) -> Sums:
         """Mean loss and accuracy over the positions that count, and the gradient of that loss.
 
@@ -227,7 +227,7 @@ class Passes:
             law: Weights of the sequences, by default all alike; sequences of weight zero cost nothing.
                 The gradient is linear in it, so that batches are right on average; loss and accuracy
                 are means over the positions of the sequences it names.
-            tell: Called between pieces of a second or less.
+            report: Called between pieces of a second or less.
         """
         model = self.model.replace(spread(state, self.mesh, shared=False))
         pieces, streams, named = self.pieces, self._streams, self.num_positions
@@ -243,9 +243,9 @@ class Passes:
             sums = _piece(
                 model, self.data, share, stream, sums, mesh=self.mesh, trained=self.trained
             )
-            if tell is not None:
+            if report is not None:
                 jax.block_until_ready(sums)
-                tell()
+                report()
         loss, hits, grads = gather(sums)
         mean = lambda grad: (grad / self.num_positions).astype(self.dtype)
         part = (lambda total: total / named) if named else (lambda total: np.float64("nan"))

@@ -18,9 +18,9 @@ from jaxtyping import Float, Integer
 
 from engram._types import Array
 from engram.transformer._devices import AXIS, gather, spread
+from engram.transformer._gradients import Sums, errors_of, features
 from engram.transformer._model import Model
 from engram.transformer._passes import Data, Passes, look_at_streams
-from engram.transformer._sums import Sums, errors_of, features
 
 _ROWS = 256  # positions at a time: their logits stay in the cache
 
@@ -41,7 +41,7 @@ def _features(model: Model, data: Data, rows: Any, stream: Any) -> tuple[Any, An
     return read, here @ model.W_U.T
 
 
-def _pack(passes: Passes, tell: Callable[[], None] | None) -> Rows:
+def _pack(passes: Passes, report: Callable[[], None] | None) -> Rows:
     """Compute every position's features once, laid out on the host as the devices will read them."""
     data, mesh = passes.counts, passes.mesh
     used = [np.where(share.weights > 0, data.counts[share.rows], 0) for share in passes.shares]
@@ -54,8 +54,8 @@ def _pack(passes: Passes, tell: Callable[[], None] | None) -> Rows:
     parts: dict[int, list[np.ndarray]] = collections.defaultdict(empty)  # by device
     filled: dict[int, int] = collections.Counter()
     for share, counts, on_mesh in zip(passes.shares, used, passes.pieces, strict=True):
-        found = look_at_streams(_features, passes.model, passes.data, on_mesh, mesh=mesh)
-        for read, base in zip(*(part.addressable_shards for part in found), strict=True):
+        computed = look_at_streams(_features, passes.model, passes.data, on_mesh, mesh=mesh)
+        for read, base in zip(*(part.addressable_shards for part in computed), strict=True):
             device = read.index[0].start or 0
             inside = np.arange(data.positions.shape[1]) < counts[device][..., None]
             values = [np.asarray(part.data)[0][inside] for part in (read, base)]
@@ -64,8 +64,8 @@ def _pack(passes: Passes, tell: Callable[[], None] | None) -> Rows:
             for part, value in zip(parts[device], values, strict=True):
                 part[0, block, ..., row] = value
             filled[device] += len(row)
-        if tell is not None:
-            tell()
+        if report is not None:
+            report()
     sharding = NamedSharding(mesh, P(AXIS))
 
     def join() -> jax.Array:
@@ -104,12 +104,12 @@ def _pass(rows: Rows, UO: Float[Array, "L N d"], *, mesh: Mesh) -> Any:
 class Regression:
     """Losses and gradients in W_O^2 alone, of several W_O^2 side by side."""
 
-    def __init__(self, passes: Passes, tell: Callable[[], None] | None = None):
+    def __init__(self, passes: Passes, report: Callable[[], None] | None = None):
         self._mesh, self._total = passes.mesh, passes.num_positions
         model = gather((passes.model.W_U, passes.model.layer2.W_V))
         self._U, self._V = (np.asarray(matrix, np.float64) for matrix in model)
         self._dtype = passes.dtype
-        self._rows = _pack(passes, tell)
+        self._rows = _pack(passes, report)
 
     def measure_all(self, state: dict[str, Any]) -> Sums:
         """As `Passes.measure`, for a stack of matrices: each result has a leading axis."""

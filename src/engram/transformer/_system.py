@@ -1,5 +1,6 @@
 """Chosen matrices of a transformer as a system: pure, or measured by passes over devices."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,9 +11,9 @@ from jaxtyping import Float, PyTree
 
 from engram._types import Array
 from engram.system import AbstractSystem, Look
+from engram.transformer._gradients import Sums
 from engram.transformer._model import Model
 from engram.transformer._passes import Data, Passes, Share, pack, scan_sums
-from engram.transformer._sums import Sums
 from engram.transformer._task import Sequences
 
 
@@ -70,41 +71,39 @@ class TransformerSystem(AbstractSystem):
         return self.measure(state, law).grads
 
 
-class Measured(AbstractSystem):
+class MeasuredSystem(AbstractSystem):
     """A system that remembers what it measured last: a dynamics asks for gradients, the log for losses.
 
     Args:
         law: One weight per sequence.
         passes: What measures.
-        seen: Where the last state and its sums are kept.
-        tell: Called now and then within a pass.
+        last: The last state measured, and its sums.
+        report: Called now and then within a pass.
     """
 
-    law: Any
-    passes: Any
-    seen: dict[str, Any]
-    tell: Any
+    law: Float[Array, " S"]
+    passes: Passes
+    last: dict[str, Any]
+    report: Callable[[], None]
 
-    def __init__(self, passes: Passes, tell: Any):
+    def __init__(self, passes: Passes, report: Callable[[], None]):
         self.law = np.full(passes.num_sequences, 1 / passes.num_sequences)
-        self.passes, self.seen, self.tell = passes, {}, tell
+        self.passes, self.last, self.report = passes, {}, report
 
     @property
     def sums(self) -> Sums:
         """What was measured last."""
-        return self.seen["sums"]
+        return self.last["sums"]
 
-    def know(self, state: PyTree, sums: Sums) -> None:
+    def remember(self, state: PyTree, sums: Sums) -> None:
         """Take over what was measured elsewhere."""
-        self.seen.update(state=state, sums=sums)
+        self.last.update(state=state, sums=sums)
 
     def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
-        if law is not None or self.seen.get("state") is not state:
+        if law is not None or self.last.get("state") is not state:
             weights = None if law is None else np.asarray(law)
-            plain = jax.tree.map(np.asarray, state)
-            self.know(
-                None if law is not None else state, self.passes.measure(plain, weights, self.tell)
-            )
+            sums = self.passes.measure(jax.tree.map(np.asarray, state), weights, self.report)
+            self.remember(state if law is None else None, sums)
         return self.sums.grads
 
     def look(self, state: PyTree, law: Array | None = None) -> Look:

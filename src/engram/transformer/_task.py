@@ -79,11 +79,11 @@ def bigram_task(config: Config, *, seed: Any = None) -> Sequences:
 
 def count_occurrences(tokens: np.ndarray, triggers: np.ndarray) -> Integer[np.ndarray, "S T1"]:
     """How often each trigger has come so far; zero at other tokens."""
-    found = np.zeros(tokens.shape, np.uint16)
+    counts = np.zeros(tokens.shape, np.uint16)
     for trigger in triggers.T:
         here = tokens == trigger[:, None]
-        found[here] = np.cumsum(here, axis=1, dtype=np.uint16)[here]
-    return found
+        counts[here] = np.cumsum(here, axis=1, dtype=np.uint16)[here]
+    return counts
 
 
 def _draw(rng: np.random.Generator, config: Config, law: Bigrams, S: int):
@@ -101,8 +101,8 @@ def _draw(rng: np.random.Generator, config: Config, law: Bigrams, S: int):
     tokens = np.empty((config.length + 1, S), np.uint8)
     tokens[0] = z = Alias(law.unigram[None])(np.zeros(S, int), rng.random(S))
     for t in range(1, config.length + 1):
-        told = forced.take(rows + z)
-        tokens[t] = z = np.where(told >= 0, told, follow(z, rng.random(S)))
+        output = forced.take(rows + z)
+        tokens[t] = z = np.where(output >= 0, output, follow(z, rng.random(S)))
     return np.ascontiguousarray(tokens.T), triggers
 
 

@@ -14,23 +14,23 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._precision import make_key, nan_is_a_result
-from engram.dynamics import AbstractStepwise
+from engram.dynamics import AbstractDynamics, AbstractStepwise
 from engram.registry import table
 from engram.simulation import drive
 from engram.transformer._config import Config
 from engram.transformer._devices import check_alike
 from engram.transformer._folder import Folder, to_toml
+from engram.transformer._gradients import Sums
+from engram.transformer._initial import fingerprint, prepare, sized
 from engram.transformer._log import Probes, empty_log, hash_of
 from engram.transformer._model import Model
 from engram.transformer._passes import Passes
 from engram.transformer._regression import Regression
-from engram.transformer._start import fingerprint, prepare, sized
-from engram.transformer._sums import Sums
-from engram.transformer._system import Measured
+from engram.transformer._system import MeasuredSystem
 from engram.transformer._task import Sequences
 
 _PATIENCE = 30.0  # seconds between checkpoints
-_GOES_ON = -1  # of a run whose numbers are finite
+_STILL_FINITE = -1  # of a run whose numbers are finite
 
 
 class Training(NamedTuple):
@@ -54,7 +54,7 @@ class Training(NamedTuple):
 
 def train(
     config: Config,
-    dynamics: Any,
+    dynamics: AbstractDynamics | Sequence[AbstractDynamics],
     *,
     start: str | Path | None = None,
     data: str | Path | None = None,
@@ -94,7 +94,7 @@ def train(
             stack.enter_context(folder.locked())
         # Overflow is found in the results, and reported.
         stack.enter_context(np.errstate(over="ignore", invalid="ignore"))
-        loop = _Loop(config, runs, start, data, folder, progress)
+        loop = _TrainingLoop(config, runs, start, data, folder, progress)
         if not loop.is_over:
             loop.warm_up()
             drive(loop, progress, patience=patience)
@@ -132,7 +132,7 @@ class _Place(NamedTuple):
 
     step: int  # updates made
     inners: Any  # what each run's dynamics carries
-    ended: np.ndarray  # the last step of a run that is not finite any more, or _GOES_ON
+    ended: np.ndarray  # the last step of a run that is not finite any more, or _STILL_FINITE
     is_whole: bool = False  # whether the last step is recorded
 
     @property
@@ -141,7 +141,7 @@ class _Place(NamedTuple):
         return self.step + self.is_whole
 
 
-class _Loop:
+class _TrainingLoop:
     """One training: what it is made of, where it is, and how it moves."""
 
     def __init__(
@@ -190,10 +190,10 @@ class _Loop:
             config.matrices,
             whole=is_whole_batch and not self.is_regression,
         )
-        self.systems = [Measured(self.passes, self._report) for _ in runs]
+        self.systems = [MeasuredSystem(self.passes, self._report) for _ in runs]
         state = {name: jnp.asarray(self.model[name]) for name in config.matrices}
         inners = [run.init_with(system, state, self.key) for run, system in self._pairs()]
-        self.place = _Place(0, inners, np.full(len(runs), _GOES_ON))
+        self.place = _Place(0, inners, np.full(len(runs), _STILL_FINITE))
         self.saved = 0  # the step of the last checkpoint
         if folder is not None:
             self._open(folder, is_resumed and self._resume(folder))
@@ -266,14 +266,14 @@ class _Loop:
         *leaves, ended = [arrays[f"leaf_{k}"] for k in range(len(leaves))]
         inners, _ = jax.tree.unflatten(structure, [*map(jnp.asarray, leaves), ended])
         states = [run.state_of(inner) for run, inner in zip(self.runs, inners, strict=True)]
-        going = [state for state, end in zip(states, ended, strict=True) if end == _GOES_ON]
+        going = [state for state, end in zip(states, ended, strict=True) if end == _STILL_FINITE]
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(going)):
             return None
         return _Place(step, inners, ended, is_whole=is_whole and step == self.steps)
 
     @property
     def is_over(self) -> bool:
-        return self.place.is_whole or bool((self.place.ended != _GOES_ON).all())
+        return self.place.is_whole or bool((self.place.ended != _STILL_FINITE).all())
 
     @property
     def so_far(self) -> tuple[int, int]:
@@ -298,9 +298,9 @@ class _Loop:
             stack = {"wo2": np.stack([np.asarray(state["wo2"]) for state in states])}
             all_sums = self.regression.measure_all(stack)
             for k, (system, state) in enumerate(zip(self.systems, states, strict=True)):
-                system.know(state, jax.tree.map(lambda part, k=k: part[k], all_sums))
+                system.remember(state, jax.tree.map(lambda part, k=k: part[k], all_sums))
         for k, (run, system) in enumerate(self._pairs()):
-            if ended[k] != _GOES_ON:
+            if ended[k] != _STILL_FINITE:
                 continue
             moved = run.step(system, inners[k], jnp.asarray(index), self.key)
             entry = self.probes.entry(system.sums, jax.tree.map(np.asarray, states[k]))
@@ -324,7 +324,7 @@ class _Loop:
     def _labelled(self) -> xr.Dataset:
         """The log, with how the training is going."""
         index, _, ended, is_whole = self.place
-        gone = ended != _GOES_ON
+        gone = ended != _STILL_FINITE
         status = "not finite" if gone.all() else "completed" if is_whole else "unfinished"
         attrs: dict[str, Any] = {
             "engram": engram.__version__,

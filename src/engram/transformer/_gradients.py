@@ -20,7 +20,7 @@ from engram.transformer._model import Model
 _BLOCK = 64  # queries of the first layer that share their keys
 
 # A weight of attention so far below the largest of its row, or a probability of error that small, is
-# zero: no sum could tell, and numbers that are not normalised cost a processor four times the time.
+# zero: no sum would change, and numbers that are not normalised cost a processor four times the time.
 _LEAST_LOG = {"float32": -40.0, "float64": -300.0}
 _LEAST_ERROR = {"float32": 1e-20, "float64": 1e-150}
 
@@ -73,9 +73,9 @@ class Tables(NamedTuple):
 def make_tables(model: Model) -> Tables:
     """Make everything that does not depend on the sequences."""
     value = model.layer1.W_O @ model.layer1.W_V
-    made = lambda x: (x, model.score_scale * x @ model.layer1.W_K.T, x @ value.T)
+    rows = lambda x: (x, model.score_scale * x @ model.layer1.W_K.T, x @ value.T)
     readout = jnp.asarray(model.W_U) @ model.layer2.W_O @ model.layer2.W_V
-    return Tables(made(jnp.asarray(model.W_E)), made(jnp.asarray(model.W_P)), readout)
+    return Tables(rows(jnp.asarray(model.W_E)), rows(jnp.asarray(model.W_P)), readout)
 
 
 def no_sums(model: Model, trained: Collection[str]) -> Sums:
