@@ -9,7 +9,14 @@ from engram.audits import claims
 from engram.audits.claims._checks import Checks, claims_of, join
 
 FOLDER = resources.files("engram.audits.claims")
-CHECKS = {"C01": Checks(None), "C02": Checks(None, corrected=lambda seed: None)}
+
+
+class Corrected(Checks):
+    def corrected(self, seed):
+        """What the amendment of the second claim is checked by."""
+
+
+CHECKS = {"C01": Checks(), "C02": Corrected()}
 WORDS = """
 [C01]
 title = "one"
@@ -37,7 +44,7 @@ def test_words_and_checks_are_joined_by_number():
     assert (first.why, first.amendment) == ("", None)
     assert second.why == "For a reason."
     assert (second.amendment.statement, second.amendment.proof) == ("What is true.", "")
-    assert second.amendment.check is CHECKS["C02"].corrected
+    assert second.amendment.check == CHECKS["C02"].corrected
 
 
 @pytest.mark.parametrize(

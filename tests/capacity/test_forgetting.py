@@ -6,7 +6,7 @@ import xarray as xr
 
 from engram import capacity
 from engram._checks import InputError
-from engram.audits._written_out import least_plane_error, plane_minimiser
+from engram.audits._independent import least_plane_error, plane_minimiser
 from engram.capacity import _constraints, _forgetting, _minimiser
 
 

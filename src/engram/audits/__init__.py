@@ -8,11 +8,11 @@ from engram.audits._claim import Amendment as Amendment
 from engram.audits._claim import Claim as Claim
 from engram.audits._claim import Curves as Curves
 from engram.audits._claim import Finding as Finding
-from engram.audits._errata import errata as errata
-from engram.audits._errata import where as where
 from engram.audits._evidence import Evidence as Evidence
 from engram.audits._picture import as_text as as_text
 from engram.audits._picture import curves_of as curves_of
 from engram.audits._picture import draw as draw
 from engram.audits._search import bound as bound
-from engram.audits._words import in_words as in_words
+from engram.audits._texts import errata as errata
+from engram.audits._texts import in_words as in_words
+from engram.audits._texts import where as where

@@ -31,11 +31,11 @@ def audit_each(claims: list[Claim], *, seed: int = 0) -> Iterator[Finding]:
     """The findings one by one, as they come, with a progress bar on a terminal."""
     check_count("seed", seed, least=0)
     alone = len(claims) == 1
-    with progress_bar("audit", "trials" if alone else "claims") as tell:
+    with progress_bar("audit", "trials" if alone else "claims") as report:
         for index, claim in enumerate(claims):
             if not alone:
-                tell(index, len(claims))
-            token = LISTENER.set(tell if alone else None)
+                report(index, len(claims))
+            token = LISTENER.set(report if alone else None)
             try:
                 finding = _examine(claim, seed)
             finally:
@@ -53,19 +53,15 @@ def select(claims: Any = None) -> list[Claim]:
         claims = [claims]
     if not isinstance(claims, Iterable):
         raise InputError(f"`claims` must be numbers such as 'C15' or `Claim`s, got {claims!r}.")
-    return [_find(claim, CLAIMS) for claim in claims]
-
-
-def _find(claim: Claim | str, known: dict[str, Claim]) -> Claim:
-    if isinstance(claim, Claim):
-        return claim
-    name = str(claim).upper()
-    if name not in known:
-        last = list(known)[-1]
-        raise InputError(
-            f"CLAIM must be one of C01 to {last}, got {claim}. `engram audit` lists them."
-        )
-    return known[name]
+    selected = []
+    for claim in claims:
+        known = claim if isinstance(claim, Claim) else CLAIMS.get(str(claim).upper())
+        if known is None:
+            raise InputError(
+                f"CLAIM must be one of C01 to {max(CLAIMS)}, got {claim}. `engram audit` lists them."
+            )
+        selected.append(known)
+    return selected
 
 
 def _examine(claim: Claim, seed: int) -> Finding:

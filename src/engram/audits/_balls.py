@@ -1,6 +1,6 @@
 r"""The dynamics in ball arithmetic: every number is an interval that surely contains the exact one."""
 
-import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,23 +11,12 @@ DIGITS = 60
 
 @contextmanager
 def precision(digits: int = DIGITS) -> Iterator[None]:
-    """Compute with so many decimal digits."""
+    """Compute with so many decimal digits, in a block or as a decorator."""
     before, ctx.dps = ctx.prec, digits
     try:
         yield
     finally:
         ctx.prec = before
-
-
-def precisely(fn: Callable) -> Callable:
-    """Run a function with 60 digits."""
-
-    @functools.wraps(fn)
-    def wrapped(*args, **kwargs):
-        with precision():
-            return fn(*args, **kwargs)
-
-    return wrapped
 
 
 def dot(a: Sequence, b: Sequence) -> fmpq | arb:
@@ -112,11 +101,7 @@ def inverse_g(s: arb | fmpq | int) -> arb:
 def derivatives(fn: Callable, point: arb, order: int) -> list[arb]:
     """Enclosures of a function's derivatives 0..order over a ball."""
     series = fn(arb_series([point, 1], prec=order + 1))
-    found, factorial = [], 1
-    for n in range(order + 1):
-        factorial *= max(n, 1)
-        found.append(series[n] * factorial)
-    return found
+    return [series[n] * math.factorial(n) for n in range(order + 1)]
 
 
 def maximum(fn: Callable, low: fmpq, high: fmpq, peak: tuple[fmpq, fmpq]) -> arb:

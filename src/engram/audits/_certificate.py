@@ -6,7 +6,9 @@ Every operation on balls rounds outwards, so two balls that do not touch prove w
 from dataclasses import dataclass
 from typing import Literal
 
-from flint import arb, ctx, fmpq
+from flint import arb, fmpq
+
+from engram.audits._balls import precision
 
 Relation = Literal["<", "<=", "==", ">=", ">"]
 Exact = int | fmpq | arb
@@ -32,23 +34,21 @@ class Certificate:
 
     @property
     def is_proved(self) -> bool:
+        return bool(self.order) and (self.order in self.relation) != self.violates
+
+    @property
+    def order(self) -> Literal["<", "=", ">", ""]:
+        """How the two sides surely compare; empty if the balls leave it open."""
         left, right = arb(self.left), arb(self.right)
-        below, above = bool(left < right), bool(left > right)
-        if self.violates:
-            return {
-                "<": above or _same(self.left, self.right),
-                "<=": above,
-                "==": below or above,
-                ">=": below,
-                ">": below or _same(self.left, self.right),
-            }[self.relation]
-        return {
-            "<": below,
-            "<=": below or bool(left <= right),
-            "==": _same(self.left, self.right),
-            ">=": above or bool(left >= right),
-            ">": above,
-        }[self.relation]
+        if left < right:
+            return "<"
+        if left > right:
+            return ">"
+        if isinstance(self.left, arb) or isinstance(self.right, arb):
+            is_same = left.is_exact() and right.is_exact() and left == right
+        else:
+            is_same = fmpq(self.left) == fmpq(self.right)
+        return "=" if is_same else ""
 
     def __str__(self) -> str:
         return f"{self.statement}: {'in fact ' if self.violates else ''}{self.sides()}"
@@ -56,31 +56,19 @@ class Certificate:
     def sides(self, digits: int = 10) -> str:
         """Both sides as decimal numbers, all digits shown being right."""
         left, right = (show(side, digits) for side in (self.left, self.right))
-        if left == right and self._met != "=" and digits < 100:
+        if left == right and self.order != "=" and digits < 100:
             return self.sides(2 * digits)
-        return f"{left} {self._met} {right}"
-
-    @property
-    def _met(self) -> str:
-        if _same(self.left, self.right):
-            return "="
-        return "<" if bool(arb(self.left) < arb(self.right)) else ">"
+        return f"{left} {self.order or '?'} {right}"
 
 
-def _same(left: Exact, right: Exact) -> bool:
-    """Whether both are exact and equal."""
-    if isinstance(left, arb) or isinstance(right, arb):
-        left, right = arb(left), arb(right)
-        return left.is_exact() and right.is_exact() and bool(left == right)
-    return fmpq(left) == fmpq(right)
+def proof(statement: str, left: Exact, relation: Relation, right: Exact) -> Certificate:
+    """A comparison that the balls are to prove."""
+    return Certificate(statement, left, relation, right, violates=False)
 
 
 def show(value: Exact, digits: int = 10) -> str:
     """A number as text: a small fraction as it is, else decimals that are all right."""
     if isinstance(value, int) or (isinstance(value, fmpq) and value.q <= 10_000):
         return str(value)
-    before, ctx.prec = ctx.prec, 512  # as many digits of a fraction as are asked for
-    try:
+    with precision(150):  # as many digits of a fraction as are asked for
         return arb(value).str(digits, radius=False)
-    finally:
-        ctx.prec = before

@@ -48,7 +48,7 @@ class Claim:
         hypotheses: How the statement is read: what it is taken to assume.
         why: Why it fails, with numbers.
         amendment: What is true instead.
-        certificates: Comparisons in ball arithmetic, computed anew each time.
+        certificates: Comparisons in ball arithmetic, computed again each time.
         curves: What to draw.
     """
 
@@ -77,13 +77,8 @@ class Finding:
     seconds: float
 
     def __repr__(self) -> str:
-        told = f"{self.claim.id}: {self.verdict}"
-        if self.printed is not None:
-            at = ", ".join(f"{name} = {value:.5g}" for name, value in self.printed.at.items())
-            told += f", slack {self.printed.worst:.3g} in {self.printed.num_cases:,} cases"
-            told += f" at {at}" if at else ""
-            told += f" ({self.printed.note})" if self.printed.note else ""
-        return f"<Finding {told}>"
+        evidence = "" if self.printed is None else f", {self.printed}"
+        return f"<Finding {self.claim.id}: {self.verdict}{evidence}>"
 
     @property
     def verdict(self) -> Verdict:
@@ -102,19 +97,19 @@ class Finding:
     @property
     def is_certified(self) -> bool:
         """Whether ball arithmetic proves that the printed statement is violated."""
-        against = [found for found in self.certificates if found.violates]
-        return bool(against) and all(found.is_proved for found in against)
+        against = [certificate for certificate in self.certificates if certificate.violates]
+        return bool(against) and all(certificate.is_proved for certificate in against)
 
     @property
     def changes(self) -> list[str]:
         """What differs from the record; empty when all is as it was."""
-        found = []
+        changes = []
         if self.verdict != self.claim.verdict:
-            found.append(f"the verdict is {self.verdict}, on record {self.claim.verdict}")
+            changes.append(f"the verdict is {self.verdict}, on record {self.claim.verdict}")
         if self.corrected is not None and not self.corrected.holds:
-            found.append(f"the corrected statement fails, slack {self.corrected.worst:.3g}")
-        found += [f"not proved: {c.statement}" for c in self.certificates if not c.is_proved]
-        return found
+            changes.append(f"the corrected statement fails, {self.corrected}")
+        changes += [f"not proved: {c.statement}" for c in self.certificates if not c.is_proved]
+        return changes
 
     def as_dict(self) -> dict[str, Any]:
         """The finding in plain numbers and strings, as `engram audit --json` prints it."""

@@ -47,6 +47,12 @@ class Evidence:
         flat = {name: np.broadcast_to(value, shape).ravel() for name, value in self.where.items()}
         return {name: float(values[index]) for name, values in flat.items()}
 
+    def __str__(self) -> str:
+        at = ", ".join(f"{name.replace('_', ' ')} = {value:.5g}" for name, value in self.at.items())
+        place = f", at {at}" if at else ""
+        note = f" ({self.note})" if self.note else ""
+        return f"slack {self.worst:.3g} in {self.num_cases:,} cases{place}{note}"
+
     @property
     def holds(self) -> bool:
         """Whether no case violates the statement by more than the tolerance."""
@@ -58,34 +64,31 @@ class Evidence:
         return self.cases or self.slack.size
 
 
-def _room(left: Any, right: Any) -> tuple[Any, Any]:
-    left, right = np.broadcast_arrays(np.asarray(left, float), np.asarray(right, float))
-    return left - right, np.maximum(1.0, np.maximum(np.abs(left), np.abs(right)))
+def _relative(left: Any, right: Any) -> np.ndarray:
+    """Left - right, in units of the larger of the two where that is above 1."""
+    left, right = np.asarray(left, float), np.asarray(right, float)
+    size = np.maximum(1.0, np.maximum(np.abs(left), np.abs(right)))
+    return np.asarray((left - right) / size)
 
 
 def at_least(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
     """Evidence for `left >= right`, entry by entry."""
-    room, size = _room(left, right)
-    return Evidence(np.asarray(room / size), where, tolerance)
+    return Evidence(_relative(left, right), where, tolerance)
 
 
-def at_most(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
+def at_most(left: Any, right: Any, **options: Any) -> Evidence:
     """Evidence for `left <= right`, entry by entry."""
-    return at_least(right, left, tolerance=tolerance, **where)
+    return at_least(right, left, **options)
 
 
-def between(
-    low: Any, value: Any, high: Any, *, tolerance: float = ROUNDING, **where: Any
-) -> Evidence:
+def between(low: Any, value: Any, high: Any, **options: Any) -> Evidence:
     """Evidence for `low <= value <= high`, entry by entry."""
-    above = at_least(value, low, tolerance=tolerance, **where)
-    return both(above, at_most(value, high, tolerance=tolerance, **where))
+    return both(at_least(value, low, **options), at_most(value, high, **options))
 
 
 def equal(left: Any, right: Any, *, tolerance: float = ROUNDING, **where: Any) -> Evidence:
     """Evidence for `left == right`: the slack is minus the relative error."""
-    room, size = _room(left, right)
-    return Evidence(np.asarray(-np.abs(room) / size), where, tolerance)
+    return Evidence(-np.abs(_relative(left, right)), where, tolerance)
 
 
 def true(holds: Any, **where: Any) -> Evidence:

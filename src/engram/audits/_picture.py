@@ -1,6 +1,6 @@
 """Draw a claim: what happens, what is printed and what is true, as a picture or as text."""
 
-from collections.abc import Mapping
+import itertools
 from typing import Any
 
 import numpy as np
@@ -22,33 +22,27 @@ def curves_of(finding: Finding) -> Curves | None:
     """The claim's own curves; without any, the slack of all cases in rising order."""
     if finding.claim.curves is not None:
         return finding.claim.curves()
+    share = np.linspace(0, 1, 200)
     series = {
-        name: np.sort(evidence.slack.ravel())
+        name: np.quantile(evidence.slack, share)
         for name, evidence in (("printed", finding.printed), ("corrected", finding.corrected))
         if evidence is not None and evidence.slack.size > 1
     }
-    if not series:
-        return None
-    share = np.linspace(0, 1, 200)
-    spread = {name: np.quantile(values, share) for name, values in series.items()}
-    return Curves("slack of all cases, in rising order", ("share of cases", share), spread, "slack")
+    title = "slack of all cases, in rising order"
+    return Curves(title, ("share of cases", share), series, "slack") if series else None
 
 
 def draw(axes: Any, curves: Curves) -> None:
     """Draw curves on given matplotlib axes."""
     name, x = curves.x
-    for index, (label, y) in enumerate(curves.series.items()):
-        style = dict(_STYLES.get(label.split(",")[0], {}))
+    for (label, y), color in zip(curves.series.items(), itertools.cycle(_OTHERS), strict=False):
+        style = _STYLES.get(label.split(",")[0], {})
         if label not in _STYLES:
-            style["color"] = _OTHERS[index % len(_OTHERS)]
+            style = style | {"color": color}
         axes.plot(x, y, label=label, **style)
-    axes.set_xlabel(name)
-    axes.set_ylabel(curves.y)
+    scale = {True: "log", False: "linear"}
+    axes.set(xlabel=name, ylabel=curves.y, xscale=scale[curves.log_x], yscale=scale[curves.log_y])
     axes.set_title(curves.title, fontsize=10)
-    if curves.log_x:
-        axes.set_xscale("log")
-    if curves.log_y:
-        axes.set_yscale("log")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -61,38 +55,27 @@ def as_text(curves: Curves, width: int = 64, height: int = 16) -> str:
         X = over(np.maximum(x, np.finfo(float).tiny) if curves.log_x else x, curves.log_x)
         Y = {label: over(y, curves.log_y) for label, y in curves.series.items()}
     finite = np.concatenate([y[np.isfinite(y)] for y in Y.values()])
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
     high = high if high > low else low + 1.0
-    columns = np.linspace(X[0], X[-1], width)
-    canvas = [[" "] * width for _ in range(height)]
-    marks = _marks(curves.series)
+    canvas = np.full((height, width), " ")
+    key, spare = {}, iter(_MORE_MARKS)
     for label, y in Y.items():
-        keep = np.isfinite(y)
-        if not keep.any():
-            continue
-        if len(X) <= width:  # few points: each where it is, and nothing between them
-            across = np.round((X[keep] - X[0]) / (X[-1] - X[0]) * (width - 1)).astype(int)
-            heights = dict(zip(across.tolist(), y[keep].tolist(), strict=True))
-        else:
-            between = np.interp(columns, X[keep], y[keep], left=np.nan, right=np.nan)
-            heights = {at: value for at, value in enumerate(between) if np.isfinite(value)}
-        for column, value in heights.items():
-            row = round((high - value) / (high - low) * (height - 1))
-            canvas[row][column] = marks[label]
+        mark = _MARKS.get(label.split(",")[0], "")
+        key[label] = mark if mark and mark not in key.values() else next(spare)
+        across, values = X[np.isfinite(y)], y[np.isfinite(y)]
+        if len(X) > width and len(values):  # many points: one mark in each column that they span
+            columns = np.linspace(X[0], X[-1], width)
+            spanned = (columns >= across[0]) & (columns <= across[-1])
+            values = np.interp(columns[spanned], across, values)
+            across = columns[spanned]
+        rows = np.round((high - values) / (high - low) * (height - 1)).astype(int)
+        places = np.round((across - X[0]) / (X[-1] - X[0]) * (width - 1)).astype(int)
+        canvas[rows, places] = key[label]
     back = lambda value, log: f"{10**value:.3g}" if log else f"{value:.3g}"
     edge = [back(high, curves.log_y), *[""] * (height - 2), back(low, curves.log_y)]
     lines = [f"{text:>9} │{''.join(row)}" for text, row in zip(edge, canvas, strict=True)]
     left, right = back(X[0], curves.log_x), back(X[-1], curves.log_x)
     title = f"{name} (log)" if curves.log_x else name
     foot = f"{'':9} └{'─' * width}\n{'':11}{left}{title:^{width - len(left) - len(right)}}{right}"
-    key = "   ".join(f"{mark} {label}" for label, mark in marks.items())
-    return "\n".join([curves.title, *lines, foot, f"{'':11}{key}"])
-
-
-def _marks(series: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    spare = iter(_MORE_MARKS)
-    for label in series:
-        mark = _MARKS.get(label.split(",")[0])
-        found[label] = mark if mark and mark not in found.values() else next(spare)
-    return found
+    legend = "   ".join(f"{mark} {label}" for label, mark in key.items())
+    return "\n".join([curves.title, *lines, foot, f"{'':11}{legend}"])

@@ -26,33 +26,20 @@ def steps_to(end: int, *, dense: int = 128, sparse: int = 24) -> np.ndarray:
     return np.unique(np.concatenate([np.arange(dense + 1), later]))
 
 
-def pair_of(correlation: Any, p1: Any, contrast: Any) -> Problem:
+def _pair(correlation: Any, p1: Any, contrast: Any, start: Any) -> tuple[Any, ...]:
     """Two tokens of given correlation, with outputs at squared distance `contrast`."""
     a, p, c = (jnp.asarray(value, float) for value in (correlation, p1, contrast))
     second = jnp.stack([a, jnp.sqrt((1 - a) * (1 + a))])
     inputs = jnp.stack([jnp.array([1.0, 0.0]), second])
-    return Problem(inputs, jnp.sqrt(c / 2) * jnp.eye(2), jnp.stack([p, 1 - p]), np.arange(2))
-
-
-def token_of(rate: Any) -> Problem:
-    """One token and two classes, whose margin moves at the given rate."""
-    outputs = jnp.sqrt(jnp.asarray(rate, float) / 2) * jnp.eye(2)
-    return Problem(np.eye(1, 2), outputs, np.ones(1), np.zeros(1, int))
-
-
-def family_of(rate: Any, norms: Any) -> Problem:
-    """One token and orthogonal outputs of the given norms; its target is the first."""
-    norms = jnp.asarray(norms, float)
-    inputs = jnp.sqrt(jnp.asarray(rate, float)) * jnp.eye(1, len(norms))
-    return Problem(inputs, norms[:, None] * jnp.eye(len(norms)), np.ones(1), np.zeros(1, int))
-
-
-def _pair(correlation: Any, p1: Any, contrast: Any, start: Any) -> tuple[Any, ...]:
-    return _moving_margins(pair_of(correlation, p1, contrast), start)
+    outputs, probs = jnp.sqrt(c / 2) * jnp.eye(2), jnp.stack([p, 1 - p])
+    return _moving_margins(Problem(inputs, outputs, probs, np.arange(2)), start)
 
 
 def _token(rate: Any, start: Any) -> tuple[Any, ...]:
-    return _moving_margins(token_of(rate), start[None])
+    """One token and two classes, whose margin moves at the given rate."""
+    outputs = jnp.sqrt(jnp.asarray(rate, float) / 2) * jnp.eye(2)
+    problem = Problem(np.eye(1, 2), outputs, np.ones(1), np.zeros(1, int))
+    return _moving_margins(problem, start[None])
 
 
 def _moving_margins(problem: Problem, margins: Any) -> tuple[Any, ...]:
@@ -63,7 +50,11 @@ def _moving_margins(problem: Problem, margins: Any) -> tuple[Any, ...]:
 
 
 def _classes(rate: Any, norms: Any, start: Any) -> tuple[Any, ...]:
-    system = ParticleSystem(family_of(rate, norms))
+    """One token and orthogonal outputs of the given norms; its target is the first."""
+    norms = jnp.asarray(norms, float)
+    inputs = jnp.sqrt(jnp.asarray(rate, float)) * jnp.eye(1, len(norms))
+    outputs = norms[:, None] * jnp.eye(len(norms))
+    system = ParticleSystem(Problem(inputs, outputs, np.ones(1), np.zeros(1, int)))
     state = dataclasses.replace(system.start(), scores=start[None, :])
     return system, state, lambda state: state.scores
 
@@ -94,16 +85,12 @@ def _compiled_flows(make: Any, params: Any, times: Any) -> Any:
 _LANES = 16  # flows are costly to compile: batches are filled up to a multiple of this
 
 
-def _filled(rows: Any) -> Any:
-    """Repeat the last row up to a full batch, so that batches of any size share one program."""
-    rows = jnp.asarray(rows)
-    missing = -len(rows) % _LANES
-    return jnp.concatenate([rows, jnp.repeat(rows[-1:], missing, axis=0)])
-
-
 def _flows(make: Any, params: Any, times: Any) -> Any:
-    """One flow per entry of the parameters."""
-    return _compiled_flows(make, tuple(map(_filled, params)), times)[: len(params[0])]
+    """One flow per entry of the parameters; the last is repeated up to a full batch."""
+    count = len(params[0])
+    rows = np.minimum(np.arange(count + -count % _LANES), count - 1)
+    filled = tuple(np.asarray(values)[rows] for values in params)
+    return _compiled_flows(make, filled, times)[:count]
 
 
 @in_double

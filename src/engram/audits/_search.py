@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -55,23 +55,53 @@ def bound(
         raise InputError(f"`slack` must be a function of the parameters, got {slack!r}.")
     if not isinstance(box, Mapping):
         raise InputError(f"`box` must be a dict from parameter to limits, got {box!r}.")
-    axes = {name: _read_axis(name, limits) for name, limits in box.items()}
-    if "index" in axes:
+    if not box or "index" in box:
         raise InputError(
-            "`box` must not name a parameter 'index': the place in an array has that name."
+            "`box` must name at least one parameter, as in {'p1': (0.5, 0.9)}, and none of them 'index', "
+            "which names the place in an array."
         )
-    if not axes:
-        raise InputError("`box` must name at least one parameter. Give {'p1': (0.5, 0.9)}.")
+    axes = {name: _read_axis(name, limits) for name, limits in box.items()}
     check_count("draws", draws)
     check_count("searches", searches, least=0)
 
     def check(seed: int) -> Evidence:
-        return _search(slack, axes, seed, draws, searches, tolerance)
+        trials = Trials(slack, axes, total=draws + searches * _REFINEMENTS)
+        if len(axes) <= _CORNERS:
+            trials.total += 2 ** len(axes)
+            for corner in itertools.product((0.0, 1.0), repeat=len(axes)):
+                trials.room(np.array(corner))
+        spread = qmc.Halton(len(axes), rng=np.random.default_rng(seed)).random(draws)
+        for unit in sorted(spread, key=trials.room)[:searches]:
+            # A small simplex, turned inwards.
+            simplex = np.vstack([unit, unit + np.diag(np.where(unit < 0.5, 0.1, -0.1))])
+            options = {"maxfev": _REFINEMENTS, "initial_simplex": simplex}
+            limits = [(0, 1)] * len(axes)
+            minimize(trials.room, unit, method="Nelder-Mead", bounds=limits, options=options)
+        return trials.evidence(tolerance)
 
     return Claim(id, "", statement, statement, "HOLDS", check)
 
 
-def _read_axis(name: str, limits: Any) -> tuple[float, float, bool]:
+class Axis(NamedTuple):
+    """The limits of a parameter, and whether it is spread over decades."""
+
+    low: float
+    high: float
+    is_log: bool
+
+    def at(self, share: float) -> float:
+        """The value at a share of the way; exactly the limits at 0 and 1."""
+        low, high = self.low, self.high
+        if share <= 0 or share >= 1:
+            return low if share <= 0 else high
+        if self.is_log:
+            value = float(np.exp((1 - share) * np.log(low) + share * np.log(high)))
+        else:
+            value = (1 - share) * low + share * high
+        return min(max(value, low), high)
+
+
+def _read_axis(name: str, limits: Any) -> Axis:
     try:
         low, high, *scale = limits
         low, high = float(low), float(high)
@@ -81,92 +111,61 @@ def _read_axis(name: str, limits: Any) -> tuple[float, float, bool]:
             f"for {name!r}."
         ) from None
     if scale not in ([], ["log"], ["linear"]):
-        told = ", ".join(map(repr, scale))
-        raise InputError(f"`box` must scale {name!r} by 'log' or 'linear', got {told}.")
-    is_log = scale == ["log"]
+        given = ", ".join(map(repr, scale))
+        raise InputError(f"`box` must scale {name!r} by 'log' or 'linear', got {given}.")
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
         raise InputError(
             f"`box` must have low <= high, finite, got {low:g}, {high:g} for {name!r}."
         )
-    if is_log and low <= 0:
+    if scale == ["log"] and low <= 0:
         raise InputError(f"`box` must be positive on a log scale, got {low:g} for {name!r}.")
-    return low, high, is_log
+    return Axis(low, high, scale == ["log"])
 
 
-def _search(
-    slack: Callable[..., Any],
-    axes: Mapping[str, tuple[float, float, bool]],
-    seed: int,
-    draws: int,
-    searches: int,
-    tolerance: float,
-) -> Evidence:
-    tried: list[tuple[float, dict[str, float]]] = []
-    outside: list[dict[str, float]] = []
-    corners = 2 ** len(axes) if len(axes) <= _CORNERS else 0
-    total = corners + draws + searches * _REFINEMENTS
-    tell = LISTENER.get()
+class Trials:
+    """The points tried so far, each with the room that was left there."""
 
-    def room(unit: np.ndarray) -> float:
-        point = {
-            name: _between(low, high, is_log, share)
-            for (name, (low, high, is_log)), share in zip(axes.items(), unit, strict=True)
-        }
+    def __init__(self, slack: Callable[..., Any], axes: Mapping[str, Axis], total: int):
+        self.slack, self.axes, self.total = slack, axes, total
+        self.worst: list[float] = []
+        self.points: list[dict[str, float]] = []
+        self.num_outside = 0
+
+    def room(self, unit: np.ndarray) -> float:
+        """Try a point of the unit cube; what the search is to make small."""
+        axes = zip(self.axes.items(), unit, strict=True)
+        point = {name: axis.at(share) for (name, axis), share in axes}
         try:
-            given = np.asarray(slack(**point))
+            room = np.asarray(self.slack(**point))
         except HypothesisError:  # a formula of `theory` was asked outside its domain
-            outside.append(point)
+            self.num_outside += 1
             return 1e300
-        if given.dtype == bool:
-            given = np.where(given, 1.0, -1.0)  # a yes-or-no statement
-        left = given.astype(float)
-        if left.size == 0:
+        if room.dtype == bool:
+            room = np.where(room, 1.0, -1.0)  # a yes-or-no statement
+        room = room.astype(float)
+        if room.size == 0:
             raise InputError("`slack` must return at least one number, got an empty array.")
-        index = int(np.argmin(np.where(np.isnan(left), -np.inf, left)))
-        worst = float(left.flat[index])
-        tried.append((worst, point | {"index": float(index) if left.ndim else np.nan}))
-        if tell is not None:
-            tell(min(len(tried), total), total)
+        index = int(np.argmin(np.where(np.isnan(room), -np.inf, room)))
+        worst = float(room.flat[index])
+        self.worst.append(worst)
+        self.points.append(point | {"index": float(index) if room.ndim else np.nan})
+        if report := LISTENER.get():
+            report(min(len(self.worst), self.total), self.total)
         return -1e300 if np.isnan(worst) else worst
 
-    if corners:
-        for corner in itertools.product((0.0, 1.0), repeat=len(axes)):
-            room(np.array(corner))
-    spread = qmc.Halton(len(axes), rng=np.random.default_rng(seed)).random(draws)
-    found = [(room(unit), unit) for unit in spread]
-    found.sort(key=lambda pair: pair[0])
-    for _, unit in found[:searches]:
-        minimize(
-            room, unit, method="Nelder-Mead", bounds=[(0, 1)] * len(axes),
-            options={"maxfev": _REFINEMENTS, "initial_simplex": _simplex(unit)},
-        )  # fmt: skip
-    if not tried:
-        raise InputError(
-            "`box` must meet the hypotheses of `slack` somewhere: no point of it does."
+    def evidence(self, tolerance: float) -> Evidence:
+        if not self.worst:
+            raise InputError(
+                "`box` must meet the hypotheses of `slack` somewhere: no point of it does."
+            )
+        where = {name: np.array([point[name] for point in self.points]) for name in self.points[0]}
+        if np.isnan(where["index"]).all():
+            del where["index"]  # one number per point: there is no place to name
+        slack = np.array(self.worst)
+        num_nan, outside = (
+            np.isnan(slack).sum(),
+            "outside the hypotheses of a formula were left out",
         )
-    where = {name: np.array([at[name] for _, at in tried]) for name in tried[0][1]}
-    if np.isnan(where["index"]).all():
-        del where["index"]  # one number per point: there is no place to name
-    found = np.array([worst for worst, _ in tried])
-    notes = []
-    if np.isnan(found).any():
-        notes.append(f"not a number at {np.isnan(found).sum()} of {len(found)} points")
-    if outside:
-        notes.append(f"{len(outside)} points outside the hypotheses of a formula were left out")
-    return Evidence(found, where, tolerance, "; ".join(notes))
-
-
-def _between(low: float, high: float, is_log: bool, share: float) -> float:
-    if share <= 0 or share >= 1:
-        return low if share <= 0 else high
-    if is_log:
-        value = float(np.exp((1 - share) * np.log(low) + share * np.log(high)))
-    else:
-        value = (1 - share) * low + share * high
-    return min(max(value, low), high)
-
-
-def _simplex(unit: np.ndarray) -> np.ndarray:
-    """A small simplex at a point of the unit cube, turned inwards."""
-    step = np.where(unit < 0.5, 0.1, -0.1)
-    return np.vstack([unit, unit + np.diag(step)])
+        notes = [f"not a number at {num_nan} of {len(slack)} points"] * bool(num_nan)
+        notes += [f"{self.num_outside} points {outside}"] * bool(self.num_outside)
+        return Evidence(slack, where, tolerance, "; ".join(notes))

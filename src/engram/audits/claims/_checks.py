@@ -1,38 +1,30 @@
 """A claim of the paper: what computes is Python, its words are in the text file beside the module."""
 
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from importlib import resources
 from types import ModuleType
 from typing import Any, get_args
 
 from engram._checks import InputError
-from engram.audits._certificate import Certificate
-from engram.audits._claim import Amendment, Check, Claim, Curves, Verdict
+from engram.audits._balls import precision
+from engram.audits._claim import Amendment, Claim, Verdict
 
 
-@dataclass(frozen=True)
 class Checks:
-    """What computes of a claim; the words of `C15 = Checks(...)` are under `[C15]`.
+    """What computes of a claim: `class C15(Checks)`, whose words are under `[C15]`.
 
-    Args:
-        printed: Checks the statement as printed. None if it cannot be tested.
-        corrected: Checks what is true instead, the `[C15.amendment]`.
-        certificates: Comparisons in ball arithmetic, computed again each time.
-        curves: What to draw.
+    A subclass defines what there is of `printed(self, seed)`, which checks the statement as printed;
+    `corrected(self, seed)`, which checks what is true instead, the `[C15.amendment]`; `certificates(self)`,
+    comparisons in ball arithmetic, computed again each time, with 60 digits; `curves(self)`, what to draw.
     """
-
-    printed: Check | None
-    corrected: Check | None = None
-    certificates: Callable[[], Sequence[Certificate]] | None = None
-    curves: Callable[[], Curves] | None = None
 
 
 def claims_of(part: ModuleType) -> list[Claim]:
     """The claims of a module such as `model`, with the words of `model.toml`, in the order of that file."""
     file = resources.files("engram.audits.claims") / f"{part.__name__.rpartition('.')[2]}.toml"
-    checks = {name: value for name, value in vars(part).items() if isinstance(value, Checks)}
+    classes = [value for value in vars(part).values() if isinstance(value, type)]
+    checks = {cls.__name__: cls() for cls in classes if Checks in cls.__mro__[1:]}
     return join(checks, file.read_text(encoding="utf-8"), file.name)
 
 
@@ -54,30 +46,27 @@ def _unwrap(words: Any) -> Any:
 
 
 def _claim(name: str, checks: Checks, words: dict[str, Any], place: str) -> Claim:
-    needed = ["title", "label", "verdict", "statement"]
-    needed += ["amendment"] if checks.corrected else []
+    code = {part: getattr(checks, part, None) for part in ("printed", "certificates", "curves")}
+    corrected = getattr(checks, "corrected", None)
+    needed = ["title", "label", "verdict", "statement", *["amendment"] * bool(corrected)]
     _check_names(place, words, needed, ["place", "hypotheses", "why"])
     if words["verdict"] not in get_args(Verdict):
         known = ", ".join(get_args(Verdict))
         raise InputError(f"{place}: `verdict` must be one of {known}, got {words['verdict']}.")
-    amendment = None
-    if checks.corrected is not None:
-        corrected = words.pop("amendment")
-        _check_names(f"`amendment` of {place}", corrected, ["statement"], ["proof"])
-        amendment = Amendment(check=checks.corrected, **corrected)
-    code = {"certificates": checks.certificates, "curves": checks.curves}
-    return Claim(id=name, printed=checks.printed, amendment=amendment, **code, **words)
+    if corrected:
+        _check_names(f"`amendment` of {place}", words["amendment"], ["statement"], ["proof"])
+        words["amendment"] = Amendment(check=corrected, **words["amendment"])
+    if code["certificates"]:
+        code["certificates"] = precision()(code["certificates"])
+    return Claim(id=name, **code, **words)
 
 
 def _check_names(
     place: str, given: Collection[str], needed: Collection[str], optional: Collection[str] = ()
 ) -> None:
-    missing = [name for name in needed if name not in given]
+    missing = ", ".join(name for name in needed if name not in given)
     if missing:
-        raise InputError(
-            f"{place} must have {', '.join(missing)}, as its checks do. Add the words."
-        )
-    unknown = [name for name in given if name not in {*needed, *optional}]
+        raise InputError(f"{place} must have {missing}, as its checks do. Add the words.")
+    unknown = ", ".join(name for name in given if name not in {*needed, *optional})
     if unknown:
-        names = ", ".join(unknown)
-        raise InputError(f"{place} must not have {names}, without checks. Delete or correct it.")
+        raise InputError(f"{place} must not have {unknown}, without checks. Delete or correct it.")

@@ -1,7 +1,7 @@
 """Runs of two tokens that several checks share."""
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,26 +15,44 @@ SOLVER = 1e-8  # rtol 1e-11 over up to thousands of steps, near parallel tokens
 TIMES = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 49)])
 
 
+class PairRuns(NamedTuple):
+    """Half-gaps γ_1 and half-sums γ_2, shape (runs, times), with the parameters of each run as columns."""
+
+    alpha: np.ndarray
+    p1: np.ndarray
+    c: np.ndarray
+    eta: np.ndarray
+    at: np.ndarray
+    half_gap: np.ndarray
+    half_sum: np.ndarray
+
+
 @functools.lru_cache(maxsize=2)
-def descents(seed: int) -> tuple[Pairs, np.ndarray, np.ndarray, np.ndarray]:
-    """Descents from zero to a million steps: parameters, steps, half-gaps, half-sums."""
+def descents(seed: int) -> PairRuns:
+    """Descents from zero to a million steps."""
     drawn = pairs(rng_for(seed, "pair descents"), RUNS, nearest=1e-3)
     at = steps_to(1_000_000, dense=256, sparse=48)
     m = descend_pairs(*drawn, at)
-    return drawn, at, *interference.halves(m[..., 0], m[..., 1])
+    return _as_columns(drawn, at, interference.halves(m[..., 0], m[..., 1]))
 
 
 @functools.lru_cache(maxsize=2)
-def flows(seed: int) -> tuple[Pairs, np.ndarray, np.ndarray]:
-    """Flows from zero to t = 1e9: parameters, half-gaps, half-sums."""
+def flows(seed: int) -> PairRuns:
+    """Flows from zero to t = 1e9."""
     drawn = pairs(rng_for(seed, "pair flows"), FLOWS, nearest=3e-3, contrasts=(0.5, 4.0))
-    m = flow_pairs(*drawn[:3], TIMES)
-    return drawn, *interference.halves(m[..., 0], m[..., 1])
+    return _as_columns(drawn, TIMES, flow_halves(*drawn[:3]))
+
+
+def _as_columns(drawn: Pairs, at: np.ndarray, halves: tuple[Any, Any]) -> PairRuns:
+    alpha, p1, c, eta = (values[:, None] for values in drawn)
+    return PairRuns(alpha, p1, c, eta, at[None, :], *halves)
+
+
+def flow_halves(alpha: Any, p1: Any, c: Any = 2.0, times: np.ndarray = TIMES) -> tuple[Any, Any]:
+    """Half-gaps and half-sums of flows from zero, shape (runs, times)."""
+    m = flow_pairs(np.asarray(alpha), p1, c, times)
+    return interference.halves(m[..., 0], m[..., 1])
 
 
 def middle(p1: Any) -> Any:
     return np.log(p1 / (1 - p1)) / 2
-
-
-def columns(drawn: Pairs) -> tuple[np.ndarray, ...]:
-    return tuple(values[:, None] for values in drawn)

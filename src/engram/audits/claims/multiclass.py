@@ -2,25 +2,16 @@
 
 import functools
 from collections.abc import Iterator
+from functools import partialmethod
 
 import numpy as np
 from flint import arb, fmpq
 
 from engram import memory, particles
-from engram.audits._balls import descent_margins, dot, isolate, precisely, precision
-from engram.audits._certificate import Certificate
+from engram.audits._balls import descent_margins, dot, isolate, precision
+from engram.audits._certificate import Certificate, proof
 from engram.audits._claim import Curves
-from engram.audits._evidence import (
-    MANY_STEPS,
-    Evidence,
-    all_of,
-    at_least,
-    at_most,
-    between,
-    both,
-    equal,
-    true,
-)
+from engram.audits._evidence import MANY_STEPS, Evidence, all_of, at_least, at_most, equal, true
 from engram.audits._parameters import random_problem, rng_for
 from engram.audits._runs import descend_classes, descend_token, flow_classes, steps_to
 from engram.audits.claims._checks import Checks
@@ -40,102 +31,76 @@ def _family(rng: np.random.Generator, norms: np.ndarray, rate: float) -> Problem
     return Problem(np.sqrt(rate) * Q[:1], norms[:, None] * R[:M], [1.0], [0])
 
 
+class C19(Checks):
+    @all_of
+    def printed(self, seed: int) -> Iterator[Evidence]:
+        rng = rng_for(seed, "C19")
+        for index in range(20):
+            norms, rate = rng.uniform(0.5, 2.0, 4), 10 ** rng.uniform(-1, 1)
+            problem, w = _family(rng, norms, rate), rng.normal(size=(1, 4)) * 3
+            told = multiclass.flow_velocity(w, np.array([rate]), norms)
+            yield equal(particles.force(problem, w), told, tolerance=1e-13, model=index)
+
+
 @functools.lru_cache(maxsize=2)
 def _flows(seed: int) -> tuple[np.ndarray, ...]:
-    """Gradient flows of M = 4 classes: rates, norms, starts, scores."""
+    """Gradient flows of M = 4 classes: norms, starts, scores."""
     rng = rng_for(seed, "multiclass flows")
-    rate = 10 ** rng.uniform(-1, 1, 16)
-    norms = rng.uniform(0.5, 2.0, (16, 4))
+    rate, norms = 10 ** rng.uniform(-1, 1, 16), rng.uniform(0.5, 2.0, (16, 4))
     norms[:8] = 1.0
     start = rng.normal(size=(16, 4)) * 2
-    return rate, norms, start, flow_classes(rate, start, _TIMES, norms)
+    return norms, start, flow_classes(rate, start, _TIMES, norms)
 
 
-# --- C19, C21 ---
+class C20(Checks):
+    @all_of
+    def printed(self, seed: int) -> Iterator[Evidence]:
+        """Every pair of classes, orthogonal outputs of any length: the drift along the flow."""
+        *_, w = _flows(seed)
+        early = _TIMES <= 10.0  # later e^-w grows without bound
+        cases = {"tolerance": _SOLVER, "run": np.arange(16)[:, None], "time": _TIMES[early]}
+        for i, j in ((1, 2), (0, 1)):
+            value = printed.invariant(w[:, early], i, j)
+            yield equal(value, value[:, :1], **cases)
+
+    @all_of
+    def corrected(self, seed: int) -> Iterator[Evidence]:
+        norms, start, w = _flows(seed)
+        for run in range(16):
+            exponential, linear = multiclass.invariants(w[run], norms[run])
+            size = 1 + np.exp(-w[run, :, 1:]).max(1, keepdims=True) / norms[run].min() ** 2
+            yield equal(exponential / size, exponential[:1] / size, tolerance=_SOLVER, run=run)
+            yield equal(linear, linear[0], tolerance=_SOLVER, run=run, time=_TIMES)
+        steps = descend_classes(np.ones(16), 1.0, start, steps_to(64), norms)
+        for run in range(16):
+            _, linear = multiclass.invariants(steps[run], norms[run])
+            yield equal(linear, linear[0], tolerance=1e-12, run=run)
+
+    def certificates(self) -> list[Certificate]:
+        def drift(norms: list[int], i: int, j: int) -> fmpq:
+            """d/dt (e^-w_i - e^-w_j) at W = 0, from the exact velocities of three classes."""
+            force = [norm * ((index == 0) - fmpq(1, 3)) for index, norm in enumerate(norms)]
+            return -force[i] + force[j]
+
+        return [
+            Certificate("d/dt (e^{−w_2} − e^{−w_3}) = 0 at W = 0, squared norms (1, 1, 4), p‖e‖² = 1", drift([1, 1, 4], 1, 2), "==", fmpq(0)),
+            Certificate("d/dt (e^{−w_1} − e^{−w_2}) = 0 at W = 0, orthonormal, target 1", drift([1, 1, 1], 0, 1), "==", fmpq(0)),
+        ]  # fmt: skip
 
 
-@all_of
-def _velocities(seed: int) -> Iterator[Evidence]:
-    rng = rng_for(seed, "C19")
-    for index in range(20):
-        norms, rate = rng.uniform(0.5, 2.0, 4), 10 ** rng.uniform(-1, 1)
-        problem, w = _family(rng, norms, rate), rng.normal(size=(1, 4)) * 3
-        told = multiclass.flow_velocity(w, np.array([rate]), norms)
-        yield equal(np.asarray(particles.force(problem, w)), told, tolerance=1e-13, model=index)
-
-
-C19 = Checks(_velocities)
-
-
-@all_of
-def _tightest(seed: int) -> Iterator[Evidence]:
-    rng = rng_for(seed, "C21")
-    for index in range(20):
-        rate = 10 ** rng.uniform(-1, 1)
-        problem, w = _family(rng, np.ones(4), rate), rng.normal(size=(1, 4)) * 3
-        force = np.asarray(particles.force(problem, w))
-        told = multiclass.margin_velocity(w, np.array([rate]))
-        yield equal(force[:, :1] - force[:, 1:], told, tolerance=1e-13, model=index)
-        c = np.exp(w[0, 1:, None] - w[0, None, 1:]).sum(0)
-        k = w[0, 1:].argmax()
-        yield between(1.0, c[k], 3.0, model=index)
-
-
-C21 = Checks(_tightest)
-
-
-# --- C20 ---
-
-
-@all_of
-def _kept_as_printed(seed: int) -> Iterator[Evidence]:
-    """Every pair of classes, orthogonal outputs of any length: the drift along the flow."""
-    *_, w = _flows(seed)
-    early = _TIMES <= 10.0  # later e^-w grows without bound
-    for i, j in ((1, 2), (0, 1)):
-        value = np.asarray(printed.invariant(w[:, early], i, j))
-        yield equal(
-            value, value[:, :1], tolerance=_SOLVER, run=np.arange(16)[:, None], time=_TIMES[early]
-        )
-
-
-@all_of
-def _kept(seed: int) -> Iterator[Evidence]:
-    _, norms, start, w = _flows(seed)
-    for run in range(16):
-        exponential, linear = multiclass.invariants(w[run], norms[run])
-        size = 1 + np.exp(-w[run, :, 1:]).max(1, keepdims=True) / norms[run].min() ** 2
-        yield equal(
-            exponential / size,
-            exponential[:1] / size,
-            tolerance=_SOLVER,
-            run=run,
-            time=_TIMES[:, None],
-        )
-        yield equal(linear, linear[0], tolerance=_SOLVER, run=run, time=_TIMES)
-    steps = descend_classes(np.ones(16), 1.0, start, steps_to(64), norms)
-    linear = np.stack(
-        [np.asarray(multiclass.invariants(steps[run], norms[run])[1]) for run in range(16)]
-    )
-    yield equal(linear, linear[:, :1], tolerance=1e-12, run=np.arange(16)[:, None])
-
-
-def _drift_proof() -> list[Certificate]:
-    def drift(norms: list[int], i: int, j: int) -> fmpq:
-        """d/dt (e^-w_i - e^-w_j) at W = 0, from the exact velocities of three classes."""
-        force = [norm * ((index == 0) - fmpq(1, 3)) for index, norm in enumerate(norms)]
-        return -force[i] + force[j]
-
-    return [
-        Certificate("d/dt (e^{−w_2} − e^{−w_3}) = 0 at W = 0, squared norms (1, 1, 4), p‖e‖² = 1", drift([1, 1, 4], 1, 2), "==", fmpq(0)),
-        Certificate("d/dt (e^{−w_1} − e^{−w_2}) = 0 at W = 0, orthonormal, target 1", drift([1, 1, 1], 0, 1), "==", fmpq(0)),
-    ]  # fmt: skip
-
-
-C20 = Checks(_kept_as_printed, corrected=_kept, certificates=_drift_proof)
-
-
-# --- C22, C23 ---
+class C21(Checks):
+    @all_of
+    def printed(self, seed: int) -> Iterator[Evidence]:
+        rng = rng_for(seed, "C21")
+        for index in range(20):
+            rate = 10 ** rng.uniform(-1, 1)
+            problem, w = _family(rng, np.ones(4), rate), rng.normal(size=(1, 4)) * 3
+            force = particles.force(problem, w)
+            told = multiclass.margin_velocity(w, np.array([rate]))
+            yield equal(force[:, :1] - force[:, 1:], told, tolerance=1e-13, model=index)
+            c = np.exp(w[0, 1:] - w[0, 1:].max()).sum()
+            yield at_least(c, 1.0, model=index)
+            yield at_most(c, 3.0, model=index)
 
 
 @functools.lru_cache(maxsize=2)
@@ -153,42 +118,36 @@ def _limits(seed: int) -> tuple[Problem, np.ndarray, np.ndarray, np.ndarray]:
     return problem, start, _TIMES[late], start + moved[late]
 
 
-def _direction(seed: int) -> Evidence:
-    problem, _, times, W = _limits(seed)
-    D = np.asarray(multiclass.limit_direction(problem))
-    cosine = np.einsum("tij,ij->t", W, D) / np.sqrt((W**2).sum((1, 2)) * (D**2).sum())
-    # W_t - log(t) D stays near what the asymptote has at t = 1: bounded, so the direction is D.
-    rest = np.linalg.norm(W - np.log(times)[:, None, None] * D, axis=(1, 2))
-    bound = np.linalg.norm(multiclass.asymptotic_weights(1.0, problem, _limits(seed)[1]))
-    margins = np.asarray(memory.class_margins(problem, D))
-    wrong = np.arange(3)[None, :] != problem.targets[:, None]
-    return both(
-        at_most(rest[-8:], 1.05 * bound, time=times[-8:]),
-        at_least(np.diff(cosine), 0.0, time=times[1:]),
-        equal(margins[wrong], 1.0, tolerance=1e-12),
-        equal(np.asarray(max_margin(problem)), D, tolerance=1e-6),
-    )
+class C22(Checks):
+    @all_of
+    def printed(self, seed: int) -> Iterator[Evidence]:
+        problem, start, times, W = _limits(seed)
+        D = multiclass.limit_direction(problem)
+        # W_t - log(t) D stays near what the asymptote has at t = 1: bounded, so the direction is D.
+        rest = np.linalg.norm(W - np.log(times)[:, None, None] * D, axis=(1, 2))
+        bound = np.linalg.norm(multiclass.asymptotic_weights(1.0, problem, start))
+        yield at_most(rest[-8:], 1.05 * bound, time=times[-8:])
+        cosine = np.einsum("tij,ij->t", W, D) / np.sqrt((W**2).sum((1, 2)) * (D**2).sum())
+        yield at_least(np.diff(cosine), 0.0, time=times[1:])
+        wrong = np.arange(3)[None, :] != problem.targets[:, None]
+        yield equal(memory.class_margins(problem, D)[wrong], 1.0, tolerance=1e-12)
+        yield equal(max_margin(problem), D, tolerance=1e-6)
 
-
-def _offset(seed: int) -> Evidence:
-    """W_t against its asymptote, with the error's own rate t^(-1/M)."""
-    problem, start, times, W = _limits(seed)
-    told = np.stack([np.asarray(multiclass.asymptotic_weights(t, problem, start)) for t in times])
-    error = np.abs(W - told).max((1, 2)) * times ** (1 / 3)
-    # The error's rate itself, far beyond any solver, from the exact implicit solution.
-    far = np.exp(np.array([40.0, 60.0, 80.0]))
-    w = np.asarray(multiclass.flow_scores_from(far, 1.0, [0.3, 1.0, -2.0]))
-    rest = np.abs(w[:, :1] - w[:, 1:] - np.log(3 * far)[:, None]).max(1) * far ** (1 / 3)
-    solved = np.asarray(multiclass.flow_scores_from(_TIMES, 1.0, [0.3, 1.0, -2.0, 0.5]))
-    ran = flow_classes(np.ones(1), np.array([[0.3, 1.0, -2.0, 0.5]]), _TIMES)[0]
-    return both(
-        at_most(error[-1], 1.2 * error[-3], time=times[-1]),
-        equal(rest[1:] / rest[0], 1.0, tolerance=1e-3, time=far[1:]),
-        equal(solved, ran, tolerance=_SOLVER, time=_TIMES[:, None]),
-    )
-
-
-C22 = Checks(_direction, corrected=_offset)
+    @all_of
+    def corrected(self, seed: int) -> Iterator[Evidence]:
+        """W_t against its asymptote, with the error's own rate t^(-1/M)."""
+        problem, start, times, W = _limits(seed)
+        told = np.stack([multiclass.asymptotic_weights(t, problem, start) for t in times])
+        error = np.abs(W - told).max((1, 2)) * times ** (1 / 3)
+        yield at_most(error[-1], 1.2 * error[-3], time=times[-1])
+        # The error's rate itself, far beyond any solver, from the exact implicit solution.
+        far = np.exp(np.array([40.0, 60.0, 80.0]))
+        w = multiclass.flow_scores_from(far, 1.0, [0.3, 1.0, -2.0])
+        rest = np.abs(w[:, :1] - w[:, 1:] - np.log(3 * far)[:, None]).max(1) * far ** (1 / 3)
+        yield equal(rest[1:] / rest[0], 1.0, tolerance=1e-3, time=far[1:])
+        four = np.array([0.3, 1.0, -2.0, 0.5])
+        ran, solved = flow_classes(np.ones(1), four[None], _TIMES)[0], multiclass.flow_scores_from(_TIMES, 1.0, four)  # fmt: skip
+        yield equal(solved, ran, tolerance=_SOLVER, time=_TIMES[:, None])
 
 
 def _coefficient(times: np.ndarray, M: int) -> np.ndarray:
@@ -197,205 +156,167 @@ def _coefficient(times: np.ndarray, M: int) -> np.ndarray:
     return w[:, 0] - w[:, 1]
 
 
-@all_of
-def _constant(seed: int, told) -> Iterator[Evidence]:
-    for M in (3, 4):
-        m = _coefficient(_TIMES, M)
-        yield told(M, _TIMES[-1:], m[-1:])
+class C23(Checks):
+    @all_of
+    def printed(self, seed: int) -> Iterator[Evidence]:
+        for M in (3, 4):
+            slope = _coefficient(_TIMES, M)[-1:] / np.log(_TIMES[-1:])
+            yield equal(slope, printed.direction_constant(M), tolerance=0.05, classes=M)
+
+    @all_of
+    def corrected(self, seed: int) -> Iterator[Evidence]:
+        for M in (3, 4):
+            slope = _coefficient(_TIMES, M)[-1:] / np.log(M * _TIMES[-1:])
+            yield equal(slope, 1.0, tolerance=1e-9, classes=M)
+        for M in _CLASSES:
+            U = np.eye(M)
+            yield equal(np.linalg.norm(U[0] - U.mean(0)) ** 2, 1 - 1 / M, classes=M)
+
+    def certificates(self) -> list[Certificate]:
+        centred = [fmpq(2, 3), -fmpq(1, 3), -fmpq(1, 3)]  # u_1 less the mean of three
+        with precision(130):
+            t = arb(10) ** 100
+            m = isolate(lambda m: m.exp() + 2 * m - 1 - 3 * t, (3 * t).log() - 1, (3 * t).log() + 1)
+            return [
+                Certificate("M = 3, p‖e‖² = 1, t = 10^100: ⟨W_t, D⟩/(‖D‖² log t) is within 0.01 of 2/(3√2)",
+                            m / t.log(), "<=", 2 / (3 * arb(2).sqrt()) + fmpq(1, 100)),
+                Certificate("‖Π(u_1)‖² = 1/2 for M = 3", dot(centred, centred), "==", fmpq(1, 2)),
+                proof("the same coefficient against log(3t) is within 10^−90 of 1", abs(m / (3 * t).log() - 1), "<", arb(10) ** -90),
+            ]  # fmt: skip
+
+    def curves(self) -> Curves:
+        t = _TIMES[8:]
+        constant = np.full(len(t), printed.direction_constant(3))
+        series = {"true": _coefficient(_TIMES, 3)[8:] / np.log(t), "printed": constant, "corrected": np.log(3 * t) / np.log(t)}  # fmt: skip
+        title = "coefficient of W_t along Π(u_1) ⊗ e, over log t (M = 3)"
+        return Curves(title, ("time", t), series, "⟨W_t, D⟩/(‖D‖² log t)", log_x=True)
 
 
-@all_of
-def _norms(seed: int) -> Iterator[Evidence]:
-    for M in _CLASSES:
-        U = np.eye(M)
-        yield equal(np.linalg.norm(U[0] - U.mean(0)) ** 2, 1 - 1 / M, classes=M)
+class C24(Checks):
+    @all_of
+    def _increments(self, seed: int, start: float) -> Iterator[Evidence]:
+        rng = rng_for(seed, "C24")
+        for index in range(20):
+            rate, eta = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-3, 2)
+            problem, w = _family(rng, np.ones(4), rate), rng.normal(size=(1, 4)) * 3
+            force = eta * particles.force(problem, w)
+            told = multiclass.descent_margin_steps(w, np.array([rate]), eta)
+            yield equal(force[:, :1] - force[:, 1:], told, tolerance=1e-12, model=index)
+            yield at_least(told, 0.0, model=index)
+        # Margins after up to 50 steps, against those of a learning rate 10 % smaller.
+        x, at = np.geomspace(1e-3, 1e4, 96), np.arange(51)
+        gains = np.diff(descend_token(x, np.ones(96), at, start), axis=0)
+        yield at_least(gains, 0.0, learning_rate_times_rate=x[1:, None], step=at[None, :])
+
+    printed = partialmethod(_increments, start=-10.0)
+    corrected = partialmethod(_increments, start=0.0)
+
+    def certificates(self) -> list[Certificate]:
+        slow, fast = (descent_margins(x, 2, -10)[2] for x in (fmpq(19, 2), fmpq(21, 2)))
+        statement = "M = 2, m_0 = −10, two steps: ηc = 10.5 is at least as far as 9.5"
+        return [Certificate(statement, fast, ">=", slow)]
+
+    def curves(self) -> Curves:
+        x = np.linspace(0.5, 20, 96)
+        margin = descend_token(x, np.ones(96), np.arange(51), -10.0)[:, 2]
+        title = "margin after two steps from m_0 = −10 (M = 2)"
+        return Curves(title, ("η c", x), {"true": margin}, "margin")
 
 
-_CENTRED = [1 - fmpq(1, 3), -fmpq(1, 3), -fmpq(1, 3)]  # u_1 less the mean of three basis vectors
+class C25(Checks):
+    def _one_step(self, seed: int, rates) -> np.ndarray:
+        """Whether one step from random scores gives perfect accuracy, for multiples of the threshold."""
+        rng, right = rng_for(seed, "C25"), []
+        for _ in range(200):
+            p, y = rng.dirichlet(np.ones(3)) * 0.9 + 0.1 / 3, rng.integers(0, 4, 3)
+            problem = orthonormal(3, 4, probs=p, targets=y)
+            w = rng.normal(size=(3, 4)) * 10 ** rng.uniform(-1, 1.5)
+            etas = rates(multiclass.one_step_threshold(problem, w))
+            force = particles.force(problem, w)
+            right.append([(particles.margins(problem, w + eta * force) > 0).all() for eta in etas])
+        return np.array(right)
+
+    def printed(self, seed: int) -> Evidence:
+        return true(self._one_step(seed, lambda _: (1.0,))[:, 0])
+
+    @all_of
+    def corrected(self, seed: int) -> Iterator[Evidence]:
+        # A threshold below zero means perfect already: any step keeps it so, and there is nothing below it.
+        near = lambda eta: (eta * (1 + 1e-6), eta * (1 - 1e-6)) if eta > 0 else (1.0, np.nan)
+        above, below = self._one_step(seed, near).T
+        yield true(above)
+        yield true(~below)
+        rng = rng_for(seed, "C25")
+        for _ in range(20):
+            problem = random_problem(rng, 3, 4, 5, orthogonal=True)
+            problem = Problem(problem.inputs, np.eye(4, 5), problem.probs, problem.targets)
+            W = -(10 ** rng.uniform(-6, 4)) * memory.grad(problem, np.zeros((5, 5)))
+            yield true(memory.error_rate(problem, W) == 0)
+
+    def certificates(self) -> list[Certificate]:
+        target, other = arb(-50).exp() / (arb(-50).exp() + 2), 1 / (arb(-50).exp() + 2)
+        statement = "M = 3, w_0 = (−50, 0, 0), p‖e‖² = 1, η = 1: the margin after one step is at least 0"  # fmt: skip
+        return [Certificate(statement, -50 + (1 - target + other), ">=", fmpq(0))]
 
 
-@precisely
-def _constant_proof() -> list[Certificate]:
-    with precision(130):
-        t = arb(10) ** 100
-        m = isolate(lambda m: m.exp() + 2 * m - 1 - 3 * t, (3 * t).log() - 1, (3 * t).log() + 1)
-        slope = m / t.log()
-        return [
-            Certificate("M = 3, p‖e‖² = 1, t = 10^100: ⟨W_t, D⟩/(‖D‖² log t) is within 0.01 of 2/(3√2)",
-                        slope, "<=", 2 / (3 * arb(2).sqrt()) + fmpq(1, 100)),
-            Certificate("‖Π(u_1)‖² = 1/2 for M = 3", dot(_CENTRED, _CENTRED), "==", fmpq(1, 2)),
-            Certificate("the same coefficient against log(3t) is within 10^−90 of 1", abs(m / (3 * t).log() - 1), "<", arb(10) ** -90, violates=False),
-        ]  # fmt: skip
+class C26(Checks):
+    @all_of
+    def _early(self, seed: int, form) -> Iterator[Evidence]:
+        rng = rng_for(seed, "C26")
+        for index in range(20):
+            problem = random_problem(rng, 4, 3, 5)
+            first = -memory.grad(problem, np.zeros((5, 5)))
+            yield equal(form(1.0, problem), first, tolerance=1e-13, model=index)
 
+    def printed(self, seed: int) -> Evidence:
+        return self._early(seed, printed.early_weights)
 
-C23 = Checks(
-    lambda seed: _constant(seed, lambda M, t, m: equal(m / np.log(t), printed.direction_constant(M), tolerance=0.05, classes=M)),
-    corrected=lambda seed: both(_constant(seed, lambda M, t, m: equal(m / np.log(M * t), 1.0, tolerance=1e-9, classes=M)), _norms(seed)),
-    certificates=_constant_proof,
-    curves=lambda: Curves(
-        "coefficient of W_t along Π(u_1) ⊗ e, over log t (M = 3)", ("time", _TIMES[8:]),
-        {"true": _coefficient(_TIMES, 3)[8:] / np.log(_TIMES[8:]), "printed": np.full(len(_TIMES) - 8, printed.direction_constant(3)),
-         "corrected": np.log(3 * _TIMES[8:]) / np.log(_TIMES[8:])}, "⟨W_t, D⟩/(‖D‖² log t)", log_x=True),
-)  # fmt: skip
+    def corrected(self, seed: int) -> Evidence:
+        return self._early(seed, multiclass.early_weights)
 
-
-# --- C24, C25, C26 ---
-
-
-@all_of
-def _increments(seed: int) -> Iterator[Evidence]:
-    rng = rng_for(seed, "C24")
-    for index in range(20):
-        rate, eta = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-3, 2)
-        problem, w = _family(rng, np.ones(4), rate), rng.normal(size=(1, 4)) * 3
-        force = eta * np.asarray(particles.force(problem, w))
-        told = np.asarray(multiclass.descent_margin_steps(w, np.array([rate]), eta))
-        yield equal(force[:, :1] - force[:, 1:], told, tolerance=1e-12, model=index)
-        yield at_least(told, 0.0, model=index)
-
-
-def _larger_is_faster(seed: int, start: float) -> Evidence:
-    """Margins after up to 50 steps, against those of a learning rate 10 % smaller."""
-    x = np.geomspace(1e-3, 1e4, 96)
-    at = np.arange(51)
-    m = descend_token(x, np.ones(96), at, start)
-    return at_least(np.diff(m, axis=0), 0.0, learning_rate_times_rate=x[1:, None], step=at[None, :])
-
-
-@precisely
-def _faster_proof() -> list[Certificate]:
-    slow, fast = (descent_margins(x, 2, -10)[2] for x in (fmpq(19, 2), fmpq(21, 2)))
-    statement = "M = 2, m_0 = −10, two steps: ηc = 10.5 is at least as far as 9.5"
-    return [Certificate(statement, fast, ">=", slow)]
-
-
-C24 = Checks(
-    lambda seed: both(_increments(seed), _larger_is_faster(seed, -10.0)),
-    corrected=lambda seed: both(_increments(seed), _larger_is_faster(seed, 0.0)),
-    certificates=_faster_proof,
-    curves=lambda: Curves(
-        "margin after two steps from m_0 = −10 (M = 2)", ("η c", _x := np.linspace(0.5, 20, 96)),
-        {"true": descend_token(_x, np.ones(96), np.arange(51), -10.0)[:, 2]}, "margin"),
-)  # fmt: skip
-
-
-def _one_step(seed: int, rates) -> np.ndarray:
-    """Whether one step from random scores gives perfect accuracy, for given multiples of the threshold."""
-    rng, right = rng_for(seed, "C25"), []
-    for _ in range(200):
-        problem = orthonormal(
-            3, 4, probs=rng.dirichlet(np.ones(3)) * 0.9 + 0.1 / 3, targets=rng.integers(0, 4, 3)
-        )
-        w = rng.normal(size=(3, 4)) * 10 ** rng.uniform(-1, 1.5)
-        threshold = float(multiclass.one_step_threshold(problem, w))
-        force = np.asarray(particles.force(problem, w))
-        right.append([
-            bool((np.asarray(particles.margins(problem, w + eta * force)) > 0).all())
-            for eta in rates(threshold)
-        ])  # fmt: skip
-    return np.array(right)
-
-
-@precisely
-def _one_step_proof() -> list[Certificate]:
-    q = arb(-50).exp() / (arb(-50).exp() + 2)
-    other = 1 / (arb(-50).exp() + 2)
-    after = -50 + (1 - q + other)
-    statement = (
-        "M = 3, w_0 = (−50, 0, 0), p‖e‖² = 1, η = 1: the margin after one step is at least 0"
-    )
-    return [Certificate(statement, after, ">=", fmpq(0))]
-
-
-def _one_step_corrected(seed: int) -> Evidence:
-    # A threshold below zero means perfect already: any step keeps it so, and there is nothing below it.
-    found = _one_step(
-        seed, lambda eta: (eta * (1 + 1e-6), eta * (1 - 1e-6)) if eta > 0 else (1.0, np.nan)
-    )
-    above, below = found.T
-    rng = rng_for(seed, "C25")
-    zero = []
-    for _ in range(20):
-        problem = random_problem(rng, 3, 4, 5, orthogonal=True)
-        problem = Problem(problem.inputs, np.eye(4, 5), problem.probs, problem.targets)
-        W = -(10 ** rng.uniform(-6, 4)) * np.asarray(memory.grad(problem, np.zeros((5, 5))))
-        zero.append(float(memory.error_rate(problem, W)) == 0)
-    return both(true(above), true(~below), true(zero))
-
-
-C25 = Checks(
-    lambda seed: true(_one_step(seed, lambda _: (1.0,))[:, 0]),
-    corrected=_one_step_corrected,
-    certificates=_one_step_proof,
-)
-
-
-@all_of
-def _early(seed: int, form) -> Iterator[Evidence]:
-    rng = rng_for(seed, "C26")
-    for index in range(20):
-        problem = random_problem(rng, 4, 3, 5)
-        first = -np.asarray(memory.grad(problem, np.zeros((5, 5))))
-        yield equal(form(1.0, problem), first, tolerance=1e-13, model=index)
-
-
-def _first_coefficient(M: int) -> fmpq:
-    """The coefficient of u_1 in Σ_z p_W(z) (u_1 − u_z) at W = 0, orthonormal outputs."""
-    return sum((fmpq(1, M) * (1 - (z == 0)) for z in range(M)), fmpq(0))
-
-
-C26 = Checks(
-    lambda seed: _early(seed, printed.early_weights),
-    corrected=lambda seed: _early(seed, multiclass.early_weights),
-    certificates=lambda: [Certificate(
-        "M = 2, orthonormal, one token: the coefficient of u_1 ⊗ e in −∇L(0) is p = 1", _first_coefficient(2), "==", fmpq(1))],
-)  # fmt: skip
-
-
-# --- C27 ---
+    def certificates(self) -> list[Certificate]:
+        # That of u_1 in Σ_z p_W(z) (u_1 − u_z) at W = 0.
+        coefficient = sum((fmpq(1, 2) * (1 - (z == 0)) for z in range(2)), fmpq(0))
+        statement = "M = 2, orthonormal, one token: the coefficient of u_1 ⊗ e in −∇L(0) is p = 1"
+        return [Certificate(statement, coefficient, "==", fmpq(1))]
 
 
 @functools.lru_cache(maxsize=2)
 def _descents(seed: int) -> list[tuple]:
-    rng, found = rng_for(seed, "C27"), []
+    """Descents from zero for each number of classes: M, learning rates, steps, scores."""
+    rng, runs = rng_for(seed, "C27"), []
     for M in _CLASSES:
         at = steps_to(1_000_000 if M < 10 else 100_000, dense=64, sparse=32)
         eta = 10 ** rng.uniform(-3, 4, 8)
         eta[0] = 1.0
-        found.append((M, eta, at, descend_classes(np.ones(8), eta, np.zeros((8, M)), at)))
-    return found
+        runs.append((M, eta, at, descend_classes(np.ones(8), eta, np.zeros((8, M)), at)))
+    return runs
 
 
-@all_of
-def _same_direction(seed: int) -> Iterator[Evidence]:
-    """The margin over log(M eta k t), and a random start's margins drawing level."""
-    for M, eta, at, w in _descents(seed):
-        m = w[0, -1, 0] - w[0, -1, 1]
-        yield equal(
-            m / np.log(M * eta[0] * at[-1]), 1.0, tolerance=M * 20 / at[-1] + 1e-4, classes=M
-        )
-    start = np.tile([0.0, 1.0, -1.0], (8, 1))
-    w = descend_classes(np.ones(8), 1.0, start, _descents(seed)[1][2])
-    gap = np.abs(w[0, :, 1] - w[0, :, 2])
-    yield at_most(gap[-1] * 1e6 ** (1 / 3), 1.3 * gap[-9] * _descents(seed)[1][2][-9] ** (1 / 3))
+class C27(Checks):
+    @all_of
+    def printed(self, seed: int) -> Iterator[Evidence]:
+        """The margin over log(M eta k t), and a random start's margins drawing level."""
+        for M, eta, at, w in _descents(seed):
+            ratio = (w[0, -1, 0] - w[0, -1, 1]) / np.log(M * eta[0] * at[-1])
+            yield equal(ratio, 1.0, tolerance=M * 20 / at[-1] + 1e-4, classes=M)
+        at = _descents(seed)[1][2]
+        w = descend_classes(np.ones(8), 1.0, np.tile([0.0, 1.0, -1.0], (8, 1)), at)
+        gap = np.abs(w[0, :, 1] - w[0, :, 2])
+        yield at_most(gap[-1] * 1e6 ** (1 / 3), 1.3 * gap[-9] * at[-9] ** (1 / 3))
 
+    @all_of
+    def corrected(self, seed: int) -> Iterator[Evidence]:
+        for M, eta, at, w in _descents(seed):
+            m, rates = w[:, :, 0] - w[:, :, 1], eta[:, None]
+            told = multiclass.descent_margin_bound(at[None, :], 1.0, rates, M)
+            cases = {"classes": M, "learning_rate": rates, "step": at[None, :]}
+            yield at_least(m, told, tolerance=MANY_STEPS, **cases)
+            yield equal(m[:, 1], eta, classes=M, learning_rate=eta)
 
-@all_of
-def _multiclass_bound(seed: int) -> Iterator[Evidence]:
-    for M, eta, at, w in _descents(seed):
-        m = w[:, :, 0] - w[:, :, 1]
-        told = np.asarray(multiclass.descent_margin_bound(at[None, :], 1.0, eta[:, None], M))
-        yield at_least(
-            m, told, classes=M, learning_rate=eta[:, None], step=at[None, :], tolerance=MANY_STEPS
-        )
-        yield equal(m[:, 1], eta, classes=M, learning_rate=eta)
-
-
-C27 = Checks(
-    _same_direction,
-    corrected=_multiclass_bound,
-    curves=lambda: Curves(
-        "margin under descent from zero, M = 100, η = 1", ("step", _descents(0)[-1][2][1:]),
-        {"true": (_w := _descents(0)[-1][3])[0, 1:, 0] - _w[0, 1:, 1],
-         "corrected": np.asarray(multiclass.descent_margin_bound(_descents(0)[-1][2][1:], 1.0, 1.0, 100))}, "margin", log_x=True),
-)  # fmt: skip
+    def curves(self) -> Curves:
+        _, _, at, w = _descents(0)[-1]
+        bound = multiclass.descent_margin_bound(at[1:], 1.0, 1.0, 100)
+        series = {"true": w[0, 1:, 0] - w[0, 1:, 1], "corrected": bound}
+        title = "margin under descent from zero, M = 100, η = 1"
+        return Curves(title, ("step", at[1:]), series, "margin", log_x=True)

@@ -1,4 +1,4 @@
-"""The objective written out once more, and small programs: what the checks compare with besides engram."""
+"""Accounts that share nothing with the rest of engram: the textbook loss, robust radii, the plane."""
 
 import importlib
 from typing import Any
@@ -72,10 +72,12 @@ def _reaches(problem: Problem, radius: float) -> bool:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     goal = np.append(np.zeros(n), -1.0)
-    A, quiet = sparse.csc_matrix(-np.vstack(blocks)), sparse.csc_matrix((n + 1, n + 1))
-    solution = clarabel.DefaultSolver(
-        quiet, goal, A, np.concatenate(sides), cones, settings
-    ).solve()
+    A, b, P = (
+        sparse.csc_matrix(-np.vstack(blocks)),
+        np.concatenate(sides),
+        sparse.csc_matrix((n + 1, n + 1)),
+    )
+    solution = clarabel.DefaultSolver(P, goal, A, b, cones, settings).solve()
     if str(solution.status) not in ("Solved", "AlmostSolved"):
         raise ArithmeticError(f"the solver did not end: {solution.status}")
     return -solution.obj_val > 1e-6
@@ -100,11 +102,6 @@ def plane_minimiser(z: np.ndarray, p: np.ndarray, steps: int = 60) -> np.ndarray
         better = loss(g + size[:, None] * move) <= loss(g)
         g = g + (size * better)[:, None] * move
     return g
-
-
-def plane_errors(z: np.ndarray, p: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The 0-1 loss of directions g for batches of points."""
-    return (p * (np.einsum("bni,bi->bn", z, g) <= 0)).sum(1)
 
 
 def least_plane_error(z: np.ndarray, p: np.ndarray) -> np.ndarray:

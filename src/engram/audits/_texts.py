@@ -1,0 +1,93 @@
+"""Findings in words: one claim for a terminal or a report, and all of them as the errata page."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from importlib import resources
+
+from engram._paper import LABELS
+from engram.audits._claim import Finding
+
+_SECTIONS = {
+    "FALSE-AS-PRINTED": "False as printed",
+    "HOLDS-UNDER-CONDITIONS": "True under conditions that are not stated",
+    "TYPO": "Misprints",
+    "HOLDS": "True, and sharper",
+    "NOT-TESTABLE": "Not tested",
+}
+
+
+def in_words(finding: Finding) -> list[tuple[str, str]]:
+    """Titles and texts, in the order in which to read them; only what there is."""
+    claim, holds = finding.claim, finding.verdict == "HOLDS"
+    checked = lambda evidence: evidence and f"{'holds' if evidence.holds else 'fails'}, {evidence}"
+    sections = [
+        ("as printed" if claim.label else "claim", claim.statement),
+        ("read as", claim.hypotheses),
+        ("checked", checked(finding.printed)),
+        ("remark" if holds else "why", claim.why),
+    ]
+    for certificate in finding.certificates:
+        state = "refuted" if certificate.violates else "proved"
+        sections.append((state if certificate.is_proved else "NOT PROVED", str(certificate)))
+    if claim.amendment is not None:
+        sections.append(("sharper" if holds else "true", claim.amendment.statement))
+        sections.append(("checked", checked(finding.corrected)))
+        sections.append(("proof", claim.amendment.proof))
+    return [(title, text) for title, text in sections if text]
+
+
+def errata(findings: Sequence[Finding]) -> str:
+    """The errata in Markdown; only what is exact goes in, so that it is the same on every machine."""
+    counts = Counter(finding.verdict for finding in findings)
+    rows = [f"| {verdict} | {counts[verdict]} |" for verdict in _SECTIONS]
+    proved = sum(finding.is_certified for finding in findings)
+    table = "\n".join(["| verdict | statements |", "| --- | --- |", *rows])
+    sections = []
+    for verdict, title in _SECTIONS.items():
+        entries = [_entry(finding) for finding in findings if finding.verdict == verdict]
+        sections += [f"## {title}", *entries] if entries else []
+    page = (resources.files("engram.audits") / "errata.md").read_text(encoding="utf-8")
+    page = page.replace(
+        "[verdicts]", f"{table}\n\n{proved} violations are certified in ball arithmetic."
+    )
+    return page.replace("[claims]", "\n\n".join(sections))
+
+
+def _entry(finding: Finding) -> str:
+    claim = finding.claim
+    (_, statement), *sections = in_words(finding)
+    place = _plain(claim.place or where(claim.label))
+    lines = [f"### {claim.id}: {_plain(claim.title)}", f"*{place}.* {_plain(statement)}"]
+    for title, text in sections:
+        if title != "checked":  # which depends on the machine
+            lines.append(f"**{title.capitalize()}:** {_plain(text)}")
+    return "\n\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Text for Markdown: emphasis and HTML taken literally, indices and exponents set as such."""
+    parts = text.split("`")
+    return "`".join(part if index % 2 else _typeset(part) for index, part in enumerate(parts))
+
+
+_INDEX = r"_(?:\{([^{}]*)\}|(\d+|[A-Za-z]{1,3}(?![A-Za-z])|\\\*))"
+_EXPONENT = r"\^(?:\{([^{}]*)\}|\(([^()]*)\)|([−-]?\w+))"
+
+
+def _typeset(text: str) -> str:
+    text = text.replace("*", "\\*").replace("<", "&lt;")
+    # Innermost braces first, so that e^{m_{t+1}} comes out right.
+    for _ in range(2):
+        text = re.sub(_INDEX, r"<sub>\1\2</sub>", text)
+        text = re.sub(_EXPONENT, r"<sup>\1\2\3</sup>", text)
+    return text
+
+
+def where(label: str) -> str:
+    """Where a label stands: its number, or its section."""
+    if label not in LABELS:
+        return label or "own statement"
+    entry = LABELS[label]
+    number = f"Eq. {entry.number}" if entry.number.startswith("(") else entry.number
+    return number or f"Section {entry.section}"
