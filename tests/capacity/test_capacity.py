@@ -9,7 +9,7 @@ import engram
 import references
 from engram import capacity, memory, planes
 from engram._checks import InputError
-from engram.capacity import _constraints, _least_error
+from engram.capacity import _constraints, _least_error, _separability
 
 
 def draw(rng, N, M, d):
@@ -28,20 +28,59 @@ def test_separability_comes_with_a_certificate():
         found = capacity.separate(problem)
         seen.add(found.is_separable)
         assert found.is_separable == capacity.is_separable(problem)
-        if found.is_separable:
-            assert memory.margins(problem, found.weights).min() == pytest.approx(
-                found.margin, rel=1e-6
-            )
-            assert found.margin > 0
-        else:
-            # Non-negative multipliers of sum 1 whose combination of updates vanishes: Gordan's alternative.
-            share = found.multipliers
-            gaps = problem.outputs[problem.targets][:, None] - problem.outputs[None]
-            total = np.einsum("xy,xyi,xj->ij", share, gaps, problem.inputs)
-            assert share.min() >= 0
-            assert share.sum() == pytest.approx(1)
-            assert np.abs(total).max() < 1e-8
+        check_certificate(problem, found)
     assert seen == {True, False}
+
+
+def check_certificate(problem, found):
+    """A witness recalls everything, with the margin it says; multipliers are Gordan's alternative."""
+    if found.is_separable:
+        assert memory.margins(problem, found.weights).min() == pytest.approx(found.margin, rel=1e-6)
+        assert found.margin > 0
+        return
+    gaps = problem.outputs[problem.targets][:, None] - problem.outputs[None]
+    total = np.einsum("xy,xyi,xj->ij", found.multipliers, gaps, problem.inputs)
+    assert found.multipliers.min() >= 0
+    assert found.multipliers.sum() == pytest.approx(1)
+    assert np.abs(total).max() < 1e-8
+
+
+@pytest.mark.parametrize("steps", [0, 3000])
+def test_large_problems_are_decided_as_small_ones_are(monkeypatch, steps):
+    rng, seen = np.random.default_rng(7), set()
+    for _ in range(20):
+        problem = draw(rng, 5, 4, 2)
+        decided = capacity.is_separable(problem)
+        with monkeypatch.context() as patch:
+            patch.setattr(_separability, "_AT_ONCE", -1)
+            patch.setattr(_separability, "_DESCENT_STEPS", steps)
+            found = capacity.separate(problem)
+        assert found.is_separable == decided
+        check_certificate(problem, found)
+        seen.add(decided)
+    assert seen == {True, False}
+
+
+def test_many_tokens_and_classes_are_decided_by_a_witness(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a linear program was solved")
+
+    monkeypatch.setattr(_separability, "linear_program", refuse)
+    problem = engram.on_sphere(0, 60, 60, 32, targets="identity")
+    found = capacity.separate(problem)
+    check_certificate(problem, found)
+    assert memory.error_rate(problem, found.weights) == 0
+
+
+def test_the_time_limit_gives_an_honest_answer(monkeypatch):
+    problem, calls = engram.on_sphere(0, 60, 60, 6, targets="identity"), []
+    found = capacity.separate(problem, time_limit=1e-9, progress=lambda *call: calls.append(call))
+    assert found == (None, None, 0.0, None, 0.0)
+    assert calls[0][0] <= calls[0][1] == 60 * 59
+    with pytest.raises(TimeoutError, match="not decided within 1e-09 s. Raise `time_limit`"):
+        capacity.is_separable(problem, time_limit=1e-9)
+    with pytest.raises(InputError, match="`time_limit` must be positive or None, got 0"):
+        capacity.separate(problem, time_limit=0)
 
 
 def test_separable_exactly_when_a_max_margin_direction_exists():

@@ -4,13 +4,13 @@ from engram.capacity._calibration import Calibration as Calibration
 from engram.capacity._calibration import calibration as calibration
 from engram.capacity._calibration import storage_probability as storage_probability
 from engram.capacity._forgetting import forgetting_rate as forgetting_rate
+from engram.capacity._least_error import SAME_ANGLE as SAME_ANGLE
 from engram.capacity._least_error import LeastError as LeastError
 from engram.capacity._least_error import min_error as min_error
+from engram.capacity._least_error import turning_angles as turning_angles
 from engram.capacity._max_margin import max_margin as max_margin
 from engram.capacity._minimiser import LossMinimiser as LossMinimiser
 from engram.capacity._minimiser import loss_minimiser as loss_minimiser
-from engram.capacity._sectors import SAME_ANGLE as SAME_ANGLE
-from engram.capacity._sectors import turning_angles as turning_angles
 from engram.capacity._separability import Separation as Separation
 from engram.capacity._separability import is_separable as is_separable
 from engram.capacity._separability import separate as separate

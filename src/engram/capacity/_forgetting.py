@@ -49,17 +49,15 @@ def forgetting_rate(
     check_count("draws", draws)
     check_count("key", key, least=0)
     exponent = check_scalar("exponent", exponent)
-    shape = (len(N), len(d))
-    likeliest, some, unsolved = np.zeros((3, *shape), int)
-    for done, (i, j, k) in enumerate(np.ndindex(*shape, draws)):
+    cells = [(i, j, k) for i in range(len(N)) for j in range(len(d)) for k in range(draws)]
+    likeliest, some, unsolved = np.zeros((3, len(N), len(d)), int)
+    for done, (i, j, k) in enumerate(cells):
         forgotten = _forgotten(_draw(key, N[i], num_classes, d[j], k, exponent))
-        if forgotten is None:
-            unsolved[i, j] += 1
-        else:
-            likeliest[i, j] += forgotten[0]
-            some[i, j] += forgotten[1]
+        unsolved[i, j] += forgotten is None
+        likeliest[i, j] += forgotten is not None and forgotten[0]
+        some[i, j] += forgotten is not None and forgotten[1]
         if progress is not None:
-            progress(done + 1, len(N) * len(d) * draws)
+            progress(done + 1, len(cells))
 
     solved = draws - unsolved
     low, high = _wilson(likeliest, solved)

@@ -9,9 +9,11 @@ import numpy as np
 from engram._checks import check_count
 from engram._types import Weights
 from engram.capacity._constraints import Constraints, constraints
-from engram.capacity._sectors import SAME_ANGLE, turning_angles
 from engram.capacity._separability import solve
 from engram.problem import Problem
+
+# Angles closer than this are taken as equal: tokens that are opposite up to rounding.
+SAME_ANGLE = 1e-12
 
 
 class LeastError(NamedTuple):
@@ -52,6 +54,15 @@ def min_error(problem: Problem, *, max_programs: int = 5000) -> LeastError:
     return _sweep(problem, system) if in_plane else _branch(problem, system, max_programs)
 
 
+def turning_angles(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The angles of vectors z, shape (N, 2), and the 2 N directions at which z · g changes its sign.
+
+    The first N turn it positive, the last N negative, counter-clockwise, in [0, 2 pi).
+    """
+    angle = np.arctan2(z[:, 1], z[:, 0])
+    return angle, np.concatenate([angle - np.pi / 2, angle + np.pi / 2]) % (2 * np.pi)
+
+
 def _sweep(problem: Problem, system: Constraints) -> LeastError:
     z, p = system.rows, problem.probs[system.tokens]
     moving = np.abs(z).sum(1) > 0
@@ -60,61 +71,55 @@ def _sweep(problem: Problem, system: Constraints) -> LeastError:
     order = np.argsort(turns)
     turns, gain = turns[order], gain[order]
     if len(turns) == 0:
-        return _finish(problem, system, np.zeros(2), None)
+        return _finish(problem, system, np.zeros(2))
     # Right just before the first turn, then what each turn adds.
-    at = turns[0] - SAME_ANGLE
-    begin = p[moving][np.cos(angle - at) > 0].sum()
+    begin = p[moving][np.cos(angle - (turns[0] - SAME_ANGLE)) > 0].sum()
     widths = np.append(np.diff(turns), turns[0] + 2 * np.pi - turns[-1])
     recalled = np.where(widths > SAME_ANGLE, begin + np.cumsum(gain), -np.inf)
-    best = recalled.max()
     # Of the best arcs the widest: its middle is the surest direction.
-    chosen = np.argmax(np.where(recalled >= best - 1e-12, widths, -1.0))
+    chosen = np.argmax(np.where(recalled >= recalled.max() - 1e-12, widths, -1.0))
     middle = turns[chosen] + widths[chosen] / 2
-    return _finish(problem, system, np.array([np.cos(middle), np.sin(middle)]), None)
+    return _finish(problem, system, np.array([np.cos(middle), np.sin(middle)]))
 
 
 def _finish(
-    problem: Problem, system: Constraints, v: np.ndarray, bound: float | None
+    problem: Problem, system: Constraints, v: np.ndarray, bound: float = np.inf
 ) -> LeastError:
-    margins = system.rows @ v
+    """The errors of v, above a bound; without one they are the fewest."""
     size = np.abs(system.rows).max(initial=0.0)
-    forgotten = np.unique(system.tokens[margins <= 1e-15 * size])
+    forgotten = np.unique(system.tokens[system.rows @ v <= 1e-15 * size])
     error = float(problem.probs[forgotten].sum())
-    bound = error if bound is None else min(bound, error)
+    bound = min(bound, error)
     return LeastError(error, bound, system.weights(v), forgotten, bool(error - bound <= 1e-12))
 
 
 def _branch(problem: Problem, system: Constraints, max_programs: int) -> LeastError:
-    p = np.asarray(problem.probs)
-    tie = itertools.count()
-    queue: list[tuple[float, int, frozenset[int]]] = [(0.0, next(tie), frozenset())]
-    seen = {frozenset()}
-    cost = 0.0
+    p, order = np.asarray(problem.probs), itertools.count()
+    queue: list[tuple[float, int, frozenset[int]]] = [(0.0, next(order), frozenset())]
+    seen, cost = {frozenset()}, 0.0
     for _ in range(max_programs):
         cost, _, dropped = heapq.heappop(queue)
         keep = ~np.isin(system.tokens, list(dropped))
         if not keep.any():
             return _finish(problem, system, np.zeros(system.rows.shape[1]), cost)
-        found, v, share = solve(system.rows[keep])
-        if found:
+        is_separable, v, share = solve(system.rows[keep])
+        if is_separable:
             return _finish(problem, system, v, cost)
         conflict = np.unique(system.tokens[keep][share > 1e-9 * share.max()])
-        for token in conflict:
-            after = dropped | {int(token)}
+        for token in conflict.tolist():
+            after = dropped | {token}
             if after not in seen:
                 seen.add(after)
-                heapq.heappush(queue, (float(p[sorted(after)].sum()), next(tie), after))
+                heapq.heappush(queue, (float(p[sorted(after)].sum()), next(order), after))
     return _greedy(problem, system, cost)
 
 
 def _greedy(problem: Problem, system: Constraints, bound: float) -> LeastError:
     """When the search is cut short: keep tokens by falling frequency, ties in order, while they fit."""
-    p = np.asarray(problem.probs)
-    kept: list[int] = []
-    v = np.zeros(system.rows.shape[1])
-    for token in sorted(np.unique(system.tokens).tolist(), key=lambda x: -p[x]):
-        found, trial, _ = solve(system.rows[np.isin(system.tokens, [*kept, token])])
-        if found:
-            kept.append(token)
-            v = trial
+    kept, v = [], np.zeros(system.rows.shape[1])
+    tokens = np.unique(system.tokens)
+    for token in tokens[np.argsort(-problem.probs[tokens], kind="stable")].tolist():
+        fits, trial, _ = solve(system.rows[np.isin(system.tokens, [*kept, token])])
+        if fits:
+            kept, v = [*kept, token], trial
     return _finish(problem, system, v, bound)

@@ -8,7 +8,7 @@ import numpy as np
 from engram._checks import InputError
 from engram._types import Weights
 from engram.capacity._constraints import constraints, unit_rows
-from engram.capacity._separability import separate
+from engram.capacity._separability import is_separable
 from engram.problem import Problem
 
 
@@ -29,7 +29,7 @@ def max_margin(problem: Problem) -> Weights:
         unit = length.min()
         uneven = length.max() > 1e3 * unit
         v = None if uneven else _interior_point(rows, unit / length)
-        if v is None and separate(problem).is_separable:
+        if v is None and is_separable(problem, time_limit=None):
             v = _least_distance(rows, unit / length)
         if v is not None:
             return system.weights(v / unit)

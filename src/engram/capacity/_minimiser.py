@@ -49,25 +49,26 @@ def loss_minimiser(problem: Problem) -> LossMinimiser:
     Paper: fig:forgetting, the minimiser whose 0-1 loss enters the excess risk.
     """
     system, p = constraints(problem), np.asarray(problem.probs)
-    everything = np.ones(len(system.rows), bool)
-    left = _keep(system, everything, p)
-    found = _newton(left, _TRIAL_STEPS)
-    growing, path = ~everything, np.zeros(system.rows.shape[1])
-    if not _is_minimum(left, found):
-        if _separates(system.rows, found.v):
-            growing = everything
+    growing, direction = np.zeros(len(system.rows), bool), None
+    left = _keep(system, ~growing, p)
+    end = _newton(left, _TRIAL_STEPS)
+    if not _is_minimum(left, end):
+        if _separates(system.rows, end.v):
+            growing = ~growing
         else:
             growing, path = _recession(system.rows)
+            direction = system.weights(path) if growing.any() else None
+        if growing.all():
+            direction = max_margin(problem)
         left = _keep(system, ~growing, p)
-        found = _newton(left, _MAX_STEPS)
-    direction = None
-    if growing.any():
-        direction = max_margin(problem) if growing.all() else system.weights(path)
+        end = _newton(left, _MAX_STEPS)
+    if direction is not None:
         direction = direction / np.linalg.norm(direction)
-    weights, loss = system.weights(found.v), float(left.probs @ _token_losses(left, found.v))
-    grad_norm = float(np.linalg.norm(found.grad))
-    exists = direction is None
-    return LossMinimiser(exists, weights, loss, direction, grad_norm, found.decrement, found.steps)
+    loss, grad_norm = float(left.probs @ _token_losses(left, end.v)), np.linalg.norm(end.grad)
+    weights, exists = system.weights(end.v), direction is None
+    return LossMinimiser(
+        exists, weights, loss, direction, float(grad_norm), end.decrement, end.steps
+    )
 
 
 def _recession(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
