@@ -64,7 +64,7 @@ def test_every_fault_of_a_spec_is_reported_at_once(run, tmp_path):
         "problem.p1",
         "dynamics.kind",
         "dynamics.steps",
-        "run.record: unknown observable 'los'",
+        "run.record: must be 'loss', 'batch_loss'",
         "run.foo: no such field",
     ):
         assert place in done.stderr

@@ -90,7 +90,7 @@ def test_killed_twice_it_ends_with_the_same_bits(spec, whole, tmp_path, surround
     assert 17 <= before < UNITS
     pipes = {"capture_output": True, "text": True, "env": surroundings}
     done = subprocess.run(command(spec, out), **pipes, check=True)
-    assert f"{UNITS - before} units computed, {before} were there" in done.stdout
+    assert f"computed {UNITS - before} units, reused {before}" in done.stdout
     found = raw(out)
     for name in ("first_perfect", "final_loss"):
         np.testing.assert_array_equal(found[name], whole[name])

@@ -106,8 +106,8 @@ def test_thresholds_are_the_optimizers_own():
 
 
 BAD = [
-    ({"runs": [LION | {"beta": 2}]}, "runs.0.beta: must be less than or equal to 1, got 2"),
-    ({"runs": [LION | {"period": 101}]}, "runs.0.period: must be less than or equal to 100"),
+    ({"runs": [LION | {"beta": 2}]}, "runs.0.beta: must be at most 1, got 2"),
+    ({"runs": [LION | {"period": 101}]}, "runs.0.period: must be at most 100"),
     ({"runs": [LION | {"b1": 0.5}]}, "runs.0: kind 'lion' does not take b1."),
     ({"runs": [LION | {"changes": [{"step": 3, "rate": 1}]}]}, "of lion cannot change on the way"),
     ({"system": FACTORED | {"rank": 10**9}}, "system.rank: must be at most 20000 here"),

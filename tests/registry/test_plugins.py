@@ -92,8 +92,8 @@ def test_specs_check_their_fields():
     with pytest.raises(InputError) as refused:
         read_spec(tables, "spec.toml")
     for fault in (
-        "dynamics.learning_rate: must be greater than or equal to 0, got -1.0",
-        "dynamics.beta: must be less than 1, got 1.0",
+        "dynamics.learning_rate: must be at least 0, got -1.0",
+        "dynamics.beta: must be below 1, got 1.0",
         "dynamics: kind 'lion' does not take b1. Leave it out.",
         "dynamics: kind 'lion' needs steps. Give it.",
     ):
@@ -218,20 +218,23 @@ def test_sweeps_take_names(threads):
 def test_tables_of_python_are_checked_as_those_of_files():
     good = {"kind": "lion", "learning_rate": 0.1, "steps": 3, "sampling": "turns"}
     for change, said in (
-        ({"beta": 1.0}, "`beta` of dynamics 'lion' must be below 1, got 1.0"),
-        ({"beta": float("nan")}, "`beta` of dynamics 'lion' must be finite, got nan"),
-        ({"beta": True}, "`beta` of dynamics 'lion' must be a number, got True"),
-        ({"each": 1.5}, "`each` of dynamics 'lion' must be a whole number, got 1.5"),
-        ({"order": "x"}, "`order` of dynamics 'lion' must be 'up' or 'down', got 'x'"),
-        ({"is_odd": 1}, "`is_odd` of dynamics 'lion' must be true or false, got 1"),
-        ({"sampling": {"kind": "turns"}}, "`sampling` must be a name, got {'kind': 'turns'}"),
-        ({"sampling": "turn"}, "sampling 'turn' is not registered. Did you mean 'turns'"),
-        ({"each_": 1}, "dynamics 'lion' does not take each_"),
+        ({"beta": 1.0}, "`beta` of dynamics 'lion': must be below 1, got 1.0"),
+        ({"beta": float("nan")}, "`beta` of dynamics 'lion': must be a finite number, got nan"),
+        ({"beta": True}, "`beta` of dynamics 'lion': must be a number, got True"),
+        ({"each": 1.5}, "`each` of dynamics 'lion': must be a whole number, got 1.5"),
+        ({"order": "x"}, "`order` of dynamics 'lion': must be 'up' or 'down', got 'x'"),
+        ({"is_odd": 1}, "`is_odd` of dynamics 'lion': must be true or false, got 1"),
+        (
+            {"sampling": {"kind": "turns"}},
+            "`sampling` of dynamics 'lion': must be 'everything', 'batches'",
+        ),
+        ({"sampling": "turn"}, "got 'turn'. Did you mean 'turns'?"),
+        ({"each_": 1}, "`each_` of dynamics 'lion': no such field, got 1. Did you mean 'each'?"),
     ):
         with pytest.raises(InputError) as refused:
             engram.simulate(TWO, good | change)
         assert said in str(refused.value)
-    with pytest.raises(InputError, match="`rank` of system 'factored' must be at least 1, got 0"):
+    with pytest.raises(InputError, match="`rank` of system 'factored': must be at least 1, got 0"):
         engram.simulate(TWO, good, system={"kind": "factored", "rank": 0})
     with pytest.raises(InputError, match="`record` has 'power' twice"):
         engram.simulate(TWO, good, record=("power", {"kind": "power", "exponent": 3.0}))
@@ -304,6 +307,6 @@ def test_an_error_in_a_plugin_is_one_line_that_says_where(here, tmp_path):
 def test_no_plugin_is_loaded_because_a_file_names_it(tmp_path):
     (tmp_path / "trap.py").write_text("raise SystemExit('loaded')\n")
     spec = {"dynamics": {"kind": "trap", "learning_rate": 1.0, "steps": 5}, "plugins": ["trap"]}
-    with pytest.raises(InputError, match="plugins: no such field"):
+    with pytest.raises(InputError, match="plugins: no such table"):
         read_spec(spec, "spec.toml")
     assert "trap" not in sys.modules

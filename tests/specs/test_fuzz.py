@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engram._checks import InputError
+from engram.registry import all_fields
 from engram.specs import read_spec, read_toml, read_training
-from engram.specs._tables import all_fields
-from engram.sweeps._spec import SweepTable, read_sweep
+from engram.sweeps._spec import read_sweep
 from engram.transformer import Config
 
 TABLES = {
@@ -17,7 +17,7 @@ TABLES = {
     "dynamics": ["kind", "optimizer", "sampling", *all_fields("dynamics")],
     "system": ["kind", *all_fields("system")],
     "run": all_fields("run"),
-    "sweep": SweepTable.model_fields,
+    "sweep": all_fields("sweep"),
     "transformer": Config.__dataclass_fields__,
     "axes": ("correlation", "learning_rate", "seed", "num_tokens", "batch_size"),
     "start": ("sha256",),

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from engram.sweeps._observables import CLASSES, CLOSE, TAIL, Tail, convergence
+from engram.sweeps._outcomes import CLASSES, CLOSE, TAIL, Tail, convergence
 
 LENGTH = 2 * TAIL + 1
 JUDGE = jax.jit(convergence, static_argnames="is_bounded")

@@ -55,9 +55,9 @@ def test_chunks_that_are_lost_are_computed_again(store, spoil_it, count):
     before = made(store).load()
     spoil_it(store)
     after = made(store)
-    assert f"{count} units computed ({count} again: lost or damaged" in after.attrs["summary"]
+    assert f"computed {count} units ({count} of them lost or damaged" in after.attrs["summary"]
     assert before.equals(after.load())
-    assert "0 units computed, 3 were there" in made(store).attrs["summary"]
+    assert "computed 0 units, reused 3" in made(store).attrs["summary"]
 
 
 def test_a_flipped_bit_is_found_out(store):
@@ -65,7 +65,7 @@ def test_a_flipped_bit_is_found_out(store):
     raw = bytearray(chunk.read_bytes())
     raw[len(raw) // 2] ^= 1
     chunk.write_bytes(bytes(raw))
-    assert "1 units computed (1 again" in made(store).attrs["summary"]
+    assert "computed 1 units (1 of them lost" in made(store).attrs["summary"]
 
 
 def test_units_whose_chunks_are_gone_are_left(store):
@@ -76,7 +76,9 @@ def test_units_whose_chunks_are_gone_are_left(store):
 def test_an_axis_that_is_lost_is_told_and_written_again(store):
     for damage in (shutil.rmtree, lambda axis: (axis / "zarr.json").write_text("{"), spoil_axis):
         damage(store / "x")
-        with pytest.raises(InputError, match=r"s.zarr is damaged: its axis `x` .* writes it anew"):
+        with pytest.raises(
+            InputError, match=r"s.zarr is damaged: its axis `x` .* writes the axis again"
+        ):
             sweeps.open_sweep(store)
         assert made(store).x.values.tolist() == AXES["x"]
 
@@ -138,7 +140,7 @@ def test_a_picture_of_damaged_chunks_is_told(store):
 def test_damaged_marks_and_counts(store):
     (store / "attempts" / "c" / "1" / "0").write_bytes(b"junk")
     (store / "done" / "c" / "1" / "0").unlink()
-    assert "1 units computed, 2 were there" in made(store).attrs["summary"]
+    assert "computed 1 units, reused 2" in made(store).attrs["summary"]
     (store / "done" / "c" / "1" / "0").write_bytes(b"junk")
     for use in (made, sweeps.open_sweep):
         with pytest.raises(InputError, match="s.zarr is damaged"):
@@ -156,7 +158,7 @@ def test_a_store_that_another_process_has_just_made_is_used(tmp_path):
 
 
 def test_variables_and_axes_keep_the_order_of_the_spec(tmp_path):
-    names = [name for name in sweeps.OBSERVABLES if name != "convergence"]
+    names = [name for name in sweeps.OUTCOMES if name != "convergence"]
     axes = {"p1": [0.6], "learning_rate": [1.0], "correlation": [0.5], "start_scale": [0.1]}
     for turn in range(3):
         names, axes = names[4:] + names[:4], dict([*axes.items()][1:] + [*axes.items()][:1])
@@ -183,4 +185,4 @@ def test_a_store_without_the_order_of_its_variables_can_be_opened(store):
     del about["attributes"]["variables"]
     (store / "zarr.json").write_text(json.dumps(about))
     assert list(sweeps.open_sweep(store).data_vars) == ["height", "pair"]
-    assert "0 units computed, 3 were there" in made(store).attrs["summary"]
+    assert "computed 0 units, reused 3" in made(store).attrs["summary"]

@@ -15,7 +15,7 @@ from engram.dynamics import AbstractFold
 from engram.memory import MemorySystem
 from engram.particles import MarginSystem
 from engram.registry import Entry, entries
-from engram.sweeps._observables import CLASSES, TAIL, endings, glance
+from engram.sweeps._outcomes import CLASSES, TAIL, endings, glance
 from engram.sweeps._store import Store
 
 TWO = {
@@ -269,7 +269,7 @@ def test_a_store_resumes_and_holds_the_same_bits(tmp_path):
     found = engram.sweep(
         chunked, store=tmp_path / "s.zarr", progress=lambda *both: told.append(both)
     )
-    assert "3 units computed, 3 were there" in found.attrs["summary"]
+    assert "computed 3 units, reused 3" in found.attrs["summary"]
     assert told[-1] == (70, 70)
     np.testing.assert_array_equal(found.first_perfect, whole.first_perfect)
     with xr.open_zarr(tmp_path / "s.zarr", consolidated=False, chunks=None) as raw:
@@ -277,7 +277,7 @@ def test_a_store_resumes_and_holds_the_same_bits(tmp_path):
         assert (raw.done.values == 1).all()
         assert json.loads(raw.attrs["spec"])["axes"]["p1"] == [0.6, 0.9]
     assert (
-        "0 units computed, 6 were there"
+        "computed 0 units, reused 6"
         in engram.sweep(chunked, store=tmp_path / "s.zarr").attrs["summary"]
     )
 
@@ -286,7 +286,7 @@ def test_a_chunk_of_nothing_reached_is_done(tmp_path):
     never = spec(axes={"correlation": [1.0]}, sweep={"observables": ["first_perfect"], "chunk": 7})
     engram.sweep(never, store=tmp_path / "n.zarr")
     assert (
-        "0 units computed, 2 were there"
+        "computed 0 units, reused 2"
         in engram.sweep(never, store=tmp_path / "n.zarr").attrs["summary"]
     )
     chunks = [

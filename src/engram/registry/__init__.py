@@ -26,6 +26,9 @@ from engram.registry._tables import names_of as names_of
 from engram.registry._tables import option_of as option_of
 from engram.registry._tables import read_off as read_off
 from engram.registry._tables import table as table
-from engram.registry._tables import used_by as used_by
 from engram.registry._tables import used_in as used_in
+from engram.registry._values import USUAL as USUAL
+from engram.registry._values import Fault as Fault
 from engram.registry._values import check_table as check_table
+from engram.registry._values import near as near
+from engram.registry._values import read_table as read_table

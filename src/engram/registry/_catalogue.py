@@ -281,6 +281,40 @@ _OBSERVABLES = [
     _observable("weights", ("row", "col"), "W", "the weights (eq:model)"),
 ]  # fmt: skip
 
+
+def _outcome(
+    name: str, help: str, symbol: str = "", part: str = "", axes: tuple[str, ...] = (), **about: str
+) -> Entry:
+    """What a sweep measures of a run; `part` of `Events` finds it, under the name `variable`, if that differs."""
+    return Entry(
+        "outcome",
+        name,
+        "",
+        help=help,
+        about={"axes": axes, "symbol": symbol, "part": part, **about},
+    )
+
+
+_OUTCOMES = [
+    _outcome("first_perfect", "first step without error; NaN if not reached", "t", "accuracy"),
+    _outcome("perfect_from", "step from which there is no error any more; NaN if none", "t", "accuracy"),
+    _outcome("final_loss", "loss after the last step", "L(W_T)"),
+    _outcome("final_error", "0-1 loss after the last step", "L_01(W_T)"),
+    _outcome("final_margins", "margins after the last step", "m_T(x)", axes=("token",)),
+    _outcome("likeliest_margin", "margin of the most frequent token after the last step", "m_T"),
+    _outcome("likeliest_forgotten", "1 if the most frequent token is not recalled after the last step, else 0"),
+    _outcome("max_loss", "largest loss of the run", "max L", "losses"),
+    _outcome("spike_height", "largest loss over the running minimum before it; 1 if it never rose", part="losses", variable="highest_rise"),
+    _outcome("num_spikes", "excursions of the loss above the spike factor times its running minimum", part="losses"),
+    _outcome("num_peaks", "maxima of the loss between a rise and a fall by the spike factor", part="peaks"),
+    _outcome("last_rise", "last step at which the loss rose; NaN if it never did", "t", "losses"),
+    _outcome("first_learnt", "first step at which each token's margin was above zero; NaN if never", "t", "tokens", ("token",)),
+    _outcome("num_forgotten", "how often each token was forgotten", "", "tokens", ("token",)),
+    _outcome("convergence", "how the run ends, by its last steps"),
+    _outcome("period", "period of the cycle it ends in, 1 at a fixed point; NaN if none", "k"),
+    _outcome("tail_loss", "the loss at the last steps", "L(W_t)", axes=("tail",)),
+]  # fmt: skip
+
 _EVENTS = [
     Entry(
         "event", "events", "engram.observables:Events",
@@ -315,6 +349,14 @@ _TABLES = [
         },
     ),
     Entry(
+        "sweep", "sweep", "",
+        {
+            "observables": Field("What to measure of each run.", type=list[str | dict[str, Any]], default=["first_perfect"]),
+            "chunk": _optional("Cells per unit of work.", int, bounds=(1, 2**24)),
+            "seed": Field("From which the random numbers of a cell derive.", bounds=(0, 2**63 - 1), type=int, default=0),
+        },
+    ),
+    Entry(
         "transformer", "transformer", "engram.transformer:Config",
         {
             "dim": Field("Width d.", type=int, default=64),
@@ -344,5 +386,6 @@ CATALOGUE = (
     *_SCHEDULES,
     *_OBSERVABLES,
     *_EVENTS,
+    *_OUTCOMES,
     *_TABLES,
 )

@@ -71,9 +71,7 @@ class Field:
     @property
     def forms(self) -> tuple[Any, ...]:
         """The types that its value may have, without None."""
-        is_union = typing.get_origin(self.type) in (typing.Union, types.UnionType)
-        forms = typing.get_args(self.type) if is_union else (self.type,)
-        return tuple(form for form in forms if form is not type(None))
+        return forms_of(self.type)
 
     @property
     def choices(self) -> tuple[Any, ...]:
@@ -88,6 +86,13 @@ class Field:
 
             return np.asarray(value, float)
         return value
+
+
+def forms_of(type_: Any) -> tuple[Any, ...]:
+    """The members of a union, or the type itself, without None."""
+    is_union = typing.get_origin(type_) in (typing.Union, types.UnionType)
+    members = typing.get_args(type_) if is_union else (type_,)
+    return tuple(member for member in members if member is not type(None))
 
 
 def read_fields(target: Callable[..., Any], supplied: Collection[str]) -> dict[str, Field]:

@@ -5,12 +5,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from engram._errors import InputError
-from engram.registry._entries import Entry, entries, find, name_of
+from engram.registry._entries import KINDS, Entry, entries, find, name_of
 from engram.registry._fields import REQUIRED, Field
 
-# The field of a table that says which entry it is about.
-CHOOSERS = {
+# The field of a table that says which entry it is about; tables of other kinds choose nothing.
+CHOOSERS = dict.fromkeys(KINDS, "kind") | {
     "problem": "family",
     "optimizer": "optimizer",
     "sampling": "sampling",
@@ -27,59 +26,51 @@ def names_of(kind: str) -> list[str]:
 
 def entry_of(kind: str, name: str) -> Entry:
     """The entry that a table chooses: the name of an optimizer is practical descent with it."""
-    if kind == "dynamics" and name in entries("optimizer"):
-        practical = find("practical", "descent")
-        return Entry(
-            kind,
-            name,
-            practical.target,
-            practical.fields,
-            entries("optimizer")[name].help,
-            parts={"optimizer": name, "sampling": None},
-            origin=entries("optimizer")[name].origin,
-        )
-    return find(kind, name)
+    optimizer = entries("optimizer").get(name) if kind == "dynamics" else None
+    if optimizer is None:
+        return find(kind, name)
+    return dataclasses.replace(
+        find("practical", "descent"),
+        kind=kind,
+        name=name,
+        help=optimizer.help,
+        parts={"optimizer": name, "sampling": None},
+        origin=optimizer.origin,
+    )
 
 
 def parts_of(entry: Entry, table: Mapping[str, Any]) -> dict[str, Entry]:
-    """The entries that an entry is made up of, as far as its table chooses them."""
+    """The entries that an entry is made up of, as far as its table chooses registered ones."""
     chosen = {kind: name or table.get(kind) for kind, name in entry.parts.items()}
-    for kind, name in chosen.items():
-        if name is not None and not isinstance(name, str):
-            raise InputError(f"`{kind}` must be a name, got {name!r}. Write its fields beside it.")
-    return {kind: find(kind, name) for kind, name in chosen.items() if name is not None}
-
-
-def used_by(kind: str, item: Mapping[str, Any] | str) -> list[Entry]:
-    """The entries that a table, or a name alone, makes use of."""
-    chooser = CHOOSERS.get(kind, "kind")
-    table = {chooser: item} if isinstance(item, str) else item
-    if table.get(chooser) not in names_of(kind):
-        return []
-    entry = entry_of(kind, table[chooser])
-    parts = [(part, name or table.get(part)) for part, name in entry.parts.items()]
-    return [entry, *(entries(part)[name] for part, name in parts if name in entries(part))]
+    return {
+        kind: entries(kind)[name]
+        for kind, name in chosen.items()
+        if isinstance(name, str) and name in entries(kind)
+    }
 
 
 def used_in(tables: Mapping[str, Any]) -> list[Entry]:
-    """The entries that the tables of a spec make use of."""
+    """The entries that the tables of a spec use: one table of a kind, or a list of tables or names."""
     run = tables.get("run", {})
-    named = [(kind, tables[kind]) for kind in ("problem", "system", "dynamics") if kind in tables]
-    named += [("observable", item) for item in run.get("record", ())]
-    named += [("event", item) for item in run.get("events", ())]
-    return [entry for kind, item in named for entry in used_by(kind, item)]
+    lists = {"observable": run.get("record", ()), "event": run.get("events", ()), **tables}
+    used = []
+    for kind, chooser in CHOOSERS.items():
+        items = lists.get(kind, ())
+        for item in [items] if isinstance(items, Mapping | str) else items:
+            table = {chooser: item} if isinstance(item, str) else item
+            if table.get(chooser) in names_of(kind):
+                entry = entry_of(kind, table[chooser])
+                used += [entry, *parts_of(entry, table).values()]
+    return used
 
 
 def fields_of(kind: str, table: Mapping[str, Any]) -> dict[str, Field]:
     """All fields that a table of this kind may have, given what it chooses; the chooser aside."""
-    return _fields(entry_of(kind, table[CHOOSERS.get(kind, "kind")]), table)
-
-
-def _fields(entry: Entry, table: Mapping[str, Any]) -> dict[str, Field]:
-    found = dict(entry.fields)
+    entry = entry_of(kind, table[CHOOSERS[kind]]) if kind in CHOOSERS else find(kind, kind)
+    fields = dict(entry.fields)
     for part in parts_of(entry, table).values():
-        found |= part.fields
-    return found
+        fields |= part.fields
+    return fields
 
 
 def all_fields(kind: str) -> dict[str, Field]:
@@ -104,49 +95,33 @@ def option_of(kind: str, field: str) -> str:
 def make(kind: str, table: Mapping[str, Any] | str, **supplied: Any) -> Any:
     """The object that a table, or a name alone, describes.
 
-    No value is checked here, so that tracers pass; numbers become float64 arrays.
+    Names are checked here and values are not, so that tracers pass; numbers become float64 arrays.
 
     Args:
         kind: Of the table.
         table: The chooser (`family` or `kind`) and the fields.
         supplied: What no table says: the `problem` of a system and its `law`.
     """
-    chooser = CHOOSERS.get(kind, "kind")
-    table = {chooser: table} if isinstance(table, str) else dict(table)
-    if chooser not in table:
-        raise InputError(f"{kind} as a table must say its `{chooser}`, got {table!r}. Name one.")
-    entry = entry_of(kind, table.pop(chooser))
-    _check_names(entry, table)
-    given: dict[str, Any] = {name: supplied[name] for name in entry.supplied if name in supplied}
+    from engram.registry._values import check_table
+
+    table = {CHOOSERS[kind]: table} if isinstance(table, str) else dict(table)
+    check_table(kind, table, names_only=True)
+    entry = entry_of(kind, table.pop(CHOOSERS[kind]))
+    arguments = {name: supplied[name] for name in entry.supplied if name in supplied}
     for part, chosen in parts_of(entry, table).items():
         table.pop(part, None)
         own = {name: table.pop(name) for name in chosen.fields if name in table}
-        given[part] = make(part, {CHOOSERS[part]: chosen.name} | own)
+        arguments[part] = make(part, {CHOOSERS[part]: chosen.name} | own)
     usual = {
         name: each.default for name, each in entry.fields.items() if type(each.default) is float
     }
     for name, value in (usual | table).items():
-        field = entry.fields.get(name, Field())
+        field = entry.fields[name]
         if field.takes_schedule and isinstance(value, Mapping):
             value = make("schedule", value)
-        given[name if field.argument is None else field.argument] = field.holds(value)
-    given.pop("", None)  # fields that are no concern of the target
-    return entry.load()(**given)
-
-
-def _check_names(entry: Entry, table: Mapping[str, Any]) -> None:
-    """Refuse a table with a field that the entry does not take, or without one that it needs."""
-    fields, what = _fields(entry, table), f"{entry.kind} {entry.name!r}"
-    own = [name for part in parts_of(entry, table).values() for name in part.fields]
-    if double := [name for name in own if own.count(name) > 1]:
-        raise InputError(f"`{double[0]}` is a field of both parts of {what}. Rename one of them.")
-    unknown = [name for name in table if name not in fields and name not in entry.parts]
-    if unknown:
-        known = ", ".join(fields) or "nothing"
-        raise InputError(f"{what} does not take {', '.join(unknown)}. It takes {known}.")
-    missing = [name for name, field in fields.items() if field.is_required and name not in table]
-    if missing:
-        raise InputError(f"{what} needs {', '.join(missing)}. Give it.")
+        arguments[name if field.argument is None else field.argument] = field.holds(value)
+    arguments.pop("", None)  # fields that the target does not take
+    return entry.load()(**arguments)
 
 
 def complete(kind: str, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,18 +134,20 @@ def complete(kind: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_off(kind: str, thing: Any) -> dict[str, Any]:
     """The table of an object whose attributes are called as its fields are."""
-    name = name_of(kind, thing)
-    chooser = CHOOSERS.get(kind, "kind")
+    name, chooser = name_of(kind, thing), CHOOSERS[kind]
     if name is None:
-        return {chooser: type(thing).__qualname__, "numbers": _fingerprint(*_leaves(thing))}
-    fields = find(kind, name).fields
-    return {chooser: name} | {field: getattr(thing, field) for field in fields}
+        import jax
+
+        return {
+            chooser: type(thing).__qualname__, "numbers": _fingerprint(*jax.tree.leaves(thing))
+        }  # fmt: skip
+    return {chooser: name} | {field: getattr(thing, field) for field in find(kind, name).fields}
 
 
 def table(thing: Any) -> dict[str, Any]:
     """The table that an object stands for, in plain values: `make` gives the same object again.
 
-    A long array, and whatever has no name, stands there by its fingerprint.
+    A long array, and whatever has no name, is represented by its fingerprint.
     """
     return {name: _plain(value) for name, value in thing.settings().items() if value is not None}
 
@@ -188,16 +165,8 @@ def _plain(value: Any) -> Any:
     return array.tolist() if array.size <= _WRITTEN_OUT else _fingerprint(array)
 
 
-def _leaves(thing: Any) -> list[Any]:
-    import jax
-
-    return jax.tree.leaves(thing)
-
-
 def _fingerprint(*arrays: Any) -> str:
     import numpy as np
 
-    found = hashlib.sha256()
-    for array in arrays:
-        found.update(np.asarray(array).tobytes())
-    return f"sha256 {found.hexdigest()[:16]}"
+    content = b"".join(np.asarray(array).tobytes() for array in arrays)
+    return f"sha256 {hashlib.sha256(content).hexdigest()[:16]}"

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from engram._checks import InputError
-from engram.registry import Entry, find, load_entry_points, used_in
-from engram.specs._faults import Faults
-from engram.specs._tables import read_table
+from engram.registry import Entry, load_entry_points, used_in
+from engram.specs._faults import Faults, read_table
 
 OPTIONS = "the options"  # as the source of a spec that was typed, not read from a file
 _LARGEST = 2**22  # bytes of a TOML file
@@ -53,18 +52,14 @@ def read_spec(tables: dict[str, Any], source: str) -> SimulationSpec:
     load_entry_points()
     faults = Faults(source, is_typed=source == OPTIONS)
     tables = with_read_out(tables)
-    faults.unknown(
-        "", [name for name in tables if name not in SimulationSpec.__annotations__], tables
-    )
+    faults.unknown(tables, SimulationSpec.__annotations__)
     read = {}
     for name in ("problem", "dynamics", "run", "system"):
         if name in tables or name != "system":
             read[name] = read_table(name, tables.get(name, _USUAL.get(name, {})), faults)
-    _check_names(faults, "record", "observable", read["run"].get("record"))
-    _check_names(faults, "events", "event", read["run"].get("events"))
-    stop = read["run"].get("stop")
-    if isinstance(stop, dict) and any(bound != bound for bound in stop.values()):
-        faults.add("run.stop", "must be a number, got nan. Give a number.")
+    for kind, field in (("observable", "record"), ("event", "events")):
+        for item in read["run"].get(field, ()):
+            read_table(kind, item, faults, f"run.{field}")
     if "system" in read and read["run"].get("space") in ("particles", "margins"):
         faults.add(
             "run.space",
@@ -84,24 +79,6 @@ def with_read_out(tables: dict[str, Any]) -> dict[str, Any]:
         return tables | {"dynamics": rest}
     system = {"layer_norm": dynamics["layer_norm"]} | tables.get("system", {})
     return tables | {"dynamics": rest, "system": system}
-
-
-def _check_names(faults: Faults, field: str, kind: str, items: Any) -> None:
-    """Observables and events are named, alone or with their fields."""
-    for item in items if isinstance(items, list) else ():
-        name = item.get("kind") if isinstance(item, dict) else item
-        if name is None:
-            faults.add(
-                f"run.{field}", f"a table must say its kind, got {faults.brief(item)}. Name one."
-            )
-            continue
-        try:
-            find(kind, str(name))
-        except InputError as error:
-            faults.add(f"run.{field}", f"unknown {error}")
-            continue
-        if isinstance(item, dict):
-            read_table(kind, item, faults)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from typing import Any
 
 from engram.dynamics import AbstractDynamics
 from engram.registry import make
-from engram.specs._faults import Faults
+from engram.specs._faults import Faults, read_table
 from engram.specs._read import OPTIONS
-from engram.specs._tables import read_table
 from engram.transformer import Config
 
 
@@ -18,8 +17,7 @@ def read_training(
     `learning_rate` may be a list, for runs side by side.
     """
     faults = Faults(source, is_typed=source == OPTIONS)
-    known = ("transformer", "dynamics", "start")
-    faults.unknown("", [name for name in tables if name not in known], tables)
+    faults.unknown(tables, ("transformer", "dynamics", "start"))
     config = read_table("transformer", tables.get("transformer", {}), faults)
     runs = [read_table("dynamics", each, faults) for each in _side_by_side(tables, faults)]
     start = tables.get("start")

@@ -1,7 +1,7 @@
 """Sweeps: something measured over a grid of axes, in compiled batches, kept as it goes."""
 
-from engram.sweeps._observables import CLASSES as CLASSES
-from engram.sweeps._observables import OBSERVABLES as OBSERVABLES
+from engram.sweeps._outcomes import CLASSES as CLASSES
+from engram.sweeps._outcomes import OUTCOMES as OUTCOMES
 from engram.sweeps._plan import Plan as Plan
 from engram.sweeps._plan import SimulationPlan as SimulationPlan
 from engram.sweeps._spec import read_sweep as read_sweep

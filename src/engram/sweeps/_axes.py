@@ -15,7 +15,7 @@ _MOST = 10**7  # values of one axis
 
 
 def read_axes(axes: Any) -> dict[str, np.ndarray]:
-    """Every axis as an array of distinct values."""
+    """Every axis as an array of distinct values: whole numbers, numbers or names."""
     if not isinstance(axes, Mapping) or not axes:
         raise InputError(f"`axes` must name at least one axis, got {axes!r}. Each is {_FORMS}.")
     return {str(name): _read_axis(str(name), values) for name, values in axes.items()}
@@ -24,42 +24,36 @@ def read_axes(axes: Any) -> dict[str, np.ndarray]:
 def _read_axis(name: str, given: Any) -> np.ndarray:
     if not name.isidentifier():
         raise InputError(f"`axes` must have plain names, got {name!r}. Use letters, digits and _.")
-    if isinstance(given, Mapping):
-        values = _spaced(name, given)
-    else:
-        try:
-            values = np.asarray(given)
-        except ValueError:
-            values = np.empty((0, 0))
-    if values.ndim != 1 or not len(values) or values.dtype.kind not in "iuf":
+    try:
+        values = _spaced(name, given) if isinstance(given, Mapping) else np.asarray(given)
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        values = np.empty((0, 0))  # lists of several lengths
+    if values.ndim != 1 or not len(values) or values.dtype.kind not in "iufU":
         raise InputError(f"axis `{name}` must be {_FORMS}, got {given!r}.")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise InputError(f"axis `{name}` must be finite, got {given!r}.")
     if len(np.unique(values)) != len(values):
         raise InputError(f"axis `{name}` must not repeat a value: each is a coordinate of its own.")
-    return values.astype(np.int64 if values.dtype.kind in "iu" else np.float64)
+    return values.astype(
+        {"i": np.int64, "u": np.int64, "f": np.float64}.get(values.dtype.kind, str)
+    )
 
 
 def _spaced(name: str, given: Mapping[str, Any]) -> np.ndarray:
-    if len(given) != 1:
-        raise InputError(f"axis `{name}` must be {_FORMS}, got {dict(given)!r}.")
-    ((form, numbers),) = given.items()
-    if form == "seeds":
-        return np.arange(_count(name, form, numbers))
+    form: str
+    numbers: Any
+    form, numbers = next(iter(given.items()), ("", None))
+    place, ends = f"axes.{name}.{form}", isinstance(numbers, list | tuple) and len(numbers) == 3
     spacing = {"linspace": np.linspace, "logspace": np.logspace}
-    if form not in spacing or not isinstance(numbers, list | tuple) or len(numbers) != 3:
+    if len(given) != 1 or not (form == "seeds" or (form in spacing and ends)):
         raise InputError(f"axis `{name}` must be {_FORMS}, got {dict(given)!r}.")
-    first, last, count = numbers
-    count = _count(name, form, count)
-    first, last = (check_scalar(f"axes.{name}.{form}", end) for end in (first, last))
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told by the caller
+    count: Any = numbers if form == "seeds" else numbers[2]
+    if check_count(place, count) > _MOST:
+        raise InputError(f"`{place}` must have at most {_MOST:,} values, got {count}. Take fewer.")
+    if form == "seeds":
+        return np.arange(count)
+    first, last = (check_scalar(place, end) for end in numbers[:2])
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller reports what is not finite
         return spacing[form](first, last, count)
-
-
-def _count(name: str, form: str, count: Any) -> int:
-    check_count(f"axes.{name}.{form}", count)
-    if count > _MOST:
-        raise InputError(
-            f"`axes.{name}.{form}` must have at most {_MOST:,} values, got {count}. Take fewer."
-        )
-    return count

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,41 +16,37 @@ from engram._precision import GENERATOR, in_double, make_key
 from engram.dynamics import BURST, AbstractStepwise, Carry, Moment, filed, moment_of
 from engram.observables import NEVER, AbstractObservable, make_observable
 from engram.particles import BareMarginSystem
-from engram.registry import entries, make, origins
+from engram.registry import make, origins
 from engram.simulation import choose_space, make_system
 from engram.specs import SimulationSpec, build_problem, build_system
-from engram.sweeps._observables import (
+from engram.sweeps._outcomes import (
     NEEDS_TAIL,
-    OBSERVABLES,
+    OUTCOMES,
     TAIL,
     Tail,
     endings,
-    fold_for,
+    folds_for,
     glance,
     results,
 )
+from engram.sweeps._spec import SweepSpec, kind_of
 
-_FIRST_HIT = frozenset({"first_perfect"})
-# Programs of the sweeps before: one of the same form, over another grid, compiles nothing.
-_kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+# Programs of earlier sweeps: one of the same form, over another grid, does not compile again.
+_kept: dict[str, dict[str, Any]] = {}
 _MOST_KEPT = 32
 
 
-def _programs_for(
-    spec: SimulationSpec, varying: tuple[str, ...], observables: tuple[str, ...], seed: int
-) -> dict[str, Any]:
+def _programs_for(spec: SweepSpec, varying: tuple[str, ...]) -> dict[str, Any]:
     """What was compiled for a simulation with these fields free; files and plugins may change meanwhile."""
-    if (
-        spec.problem["family"] == "file"
-        or origins(spec.used())
-        or set(observables) & entries("event").keys()
-    ):
+    simulation = spec.simulation
+    has_events = any(kind_of(name) == "event" for name in spec.measured)
+    if simulation.problem["family"] == "file" or origins(simulation.used()) or has_events:
         return {}
     fixed = {
         name: {key: value for key, value in table.items() if key not in varying}
-        for name, table in spec.tables.items()
+        for name, table in simulation.tables.items()
     }
-    form = (json.dumps(fixed, sort_keys=True, default=repr), varying, observables, seed)
+    form = json.dumps([fixed, varying, spec.measured, spec.seed], sort_keys=True, default=repr)
     if form not in _kept and len(_kept) >= _MOST_KEPT:
         _kept.pop(next(iter(_kept)), None)
     return _kept.setdefault(form, {})
@@ -60,6 +57,7 @@ class Batch(NamedTuple):
 
     system: Any
     dynamics: Any
+    fold: Any  # None where all lanes fold alike
     inner: Any
     folded: Any
     key: Any
@@ -69,43 +67,36 @@ class Runner:
     """Runs cells that share their shapes.
 
     Args:
-        spec: The simulation; fields that vary hold any value that is valid.
-        varying: The names of the fields that vary.
-        homes: The table of each.
-        observables: What to measure.
-        seed: Random numbers of cell k come from this seed and k alone.
+        spec: The sweep; fields that vary hold any value that is valid.
+        varying: The names of the axes that vary from lane to lane.
     """
 
-    def __init__(
-        self,
-        spec: SimulationSpec,
-        varying: tuple[str, ...],
-        homes: dict[str, str],
-        observables: tuple[str, ...],
-        seed: int,
-    ):
-        self.spec, self.varying, self.homes, self.seed = spec, varying, homes, seed
-        self.has_start = "start_scale" in varying or bool(spec.run["start_scale"])
-        self.observables, self.wanted = observables, frozenset(observables)
-        self.fold = fold_for(self.wanted, spec.run["spike_factor"])
-        self.last = {name: _unprepared(name) for name in observables if _is_observable(name)}
-        problem, dynamics = build_problem(spec.problem), _stepwise(spec)
+    def __init__(self, spec: SweepSpec, varying: tuple[str, ...]):
+        self.spec, self.wanted = spec, frozenset(spec.measured)
+        simulation = spec.simulation
+        self.has_start = "start_scale" in varying or bool(simulation.run["start_scale"])
+        self.fold = _folds(spec)
+        folded = ("run", *(name for name in spec.measured if kind_of(name) == "event"))
+        self._folds_vary = any(
+            spec.homes[name].table in folded for name in varying if name != "start_scale"
+        )
+        observed = [name for name in spec.measured if kind_of(name) == "observable"]
+        self.last = {name: _unprepared(spec.measured[name]) for name in observed}
+        problem, dynamics = build_problem(simulation.problem), _stepwise(simulation)
         self.space = "its own"
-        if spec.system is None:
-            self.space = choose_space(problem, dynamics, spec.run["space"])
+        if simulation.system is None:
+            self.space = choose_space(problem, dynamics, simulation.run["space"])
         self.is_bare = self.space == "margins" and dynamics.needs_margins_only
-        self.points = dynamics.num_steps + 1  # states looked at: the start and one per update
+        self.last_step = dynamics.num_steps
         self.num_tokens, self.names = problem.num_tokens, problem.names
         width = problem.num_tokens * (1 if self.space == "margins" else problem.num_classes)
         # Lanes fill the processor's vectors and stay in its nearest cache.
         room = 2**22 / (2 * TAIL + 1) if self.wanted & NEEDS_TAIL else 2**12
         self.lanes = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
         self.seconds = {"compiling": 0.0, "computing": 0.0}
-        self._programs = _programs_for(spec, varying, observables, seed)
-        self._has_own, self._fixed = (
-            bool(origins(spec.used())),
-            None,
-        )  # engram's own are all numbers
+        self._programs = _programs_for(spec, varying)
+        self._has_own = bool(origins(simulation.used()))  # engram's own are all numbers
+        self._fixed: Any = None
         self._lock = threading.Lock()  # units run in threads: each program is compiled once
 
     @in_double
@@ -114,50 +105,48 @@ class Runner:
     ) -> dict[str, np.ndarray]:
         """Measure every cell; with `compact`, those that are decided stop costing."""
         self._know_fixed(columns)
-        if compact and self.wanted <= _FIRST_HIT:
+        if compact and self.wanted == {"first_perfect"}:
             return {"first_perfect": self._first_hits(columns, cells)}
         total, rest = self._lengths()
         done = [
             self._results(self._call("whole", self._whole, *part, total, rest))
             for part in self._tiles(columns, cells)
         ]
-        names = [name for name in done[0] if name in self.wanted or name not in OBSERVABLES]
+        names = [name for name in done[0] if name in self.wanted or name not in OUTCOMES]
         return {name: np.concatenate([part[name] for part in done])[: len(cells)] for name in names}
 
     def _results(self, ended: tuple[Any, dict[str, Any]]) -> dict[str, np.ndarray]:
         folded, ends = jax.tree.map(np.asarray, ended)
-        return results(self.fold, folded, ends, self.points, self.wanted)
+        return results(self.fold, folded, ends, self.last_step, self.wanted)
 
     @in_double
     def variables(self, columns: dict[str, Any]) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """What observables and events that have a name are of a run: axes, and a value of the form."""
+        """What observables and events are of a run: axes, and a value of the form."""
         values = {name: column[0] for name, column in columns.items()}
         begun = lambda: self._begin_one(values, np.uint32(0))
         zeros = lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype)
         folded = jax.tree.map(zeros, jax.eval_shape(lambda: begun().folded))
-        named = {name for name in self.wanted if name not in OBSERVABLES}
-        events = fold_for(frozenset(named), self.spec.run["spike_factor"])
+        events = _folds(self.spec, only_events=True)
         ends = jax.tree.map(zeros, jax.eval_shape(lambda: self._ends(self._lane(begun()), 0)))
-        axes_of = lambda name, value: tuple(f"{name}_{i}" for i in range(value.ndim - 1))
-        found: dict[str, Any] = {
+        described = events.describe_all(folded[len(folded) - len(events.folds) :], self.last_step)
+        variables = {name: (self.last[name].axes, value) for name, value in ends.items()}
+        return {
             name: (
-                axes_of(name, value) if self.last[name].axes is None else self.last[name].axes,
+                tuple(f"{name}_{i}" for i in range(value.ndim - 1)) if axes is None else axes,
                 value[0],
             )
-            for name, value in ends.items()
+            for name, (axes, value) in (variables | described).items()
         }
-        described = events.describe_all(folded[len(folded) - len(events.folds) :], self.points - 1)
-        return found | {name: (axes, value[0]) for name, (axes, value) in described.items()}
 
-    def _tiles(self, columns: dict[str, np.ndarray], cells: np.ndarray) -> Any:
+    def _tiles(self, columns: dict[str, np.ndarray], cells: np.ndarray) -> Iterator[Any]:
         for begin in range(0, len(cells), self.lanes):
             part = {name: values[begin : begin + self.lanes] for name, values in columns.items()}
-            yield _filled(part, self.lanes), _filled(cells[begin : begin + self.lanes], self.lanes)
+            yield _filled((part, cells[begin : begin + self.lanes]), self.lanes)
 
     def _lengths(self) -> tuple[int, int]:
-        """Whole bursts before the end, and the steps that are left then, besides those of the tail."""
+        """Whole bursts before the end, and the steps that are left then, without those of the tail."""
         deep = 2 * TAIL if self.wanted & NEEDS_TAIL else 0
-        return divmod(self.points - 1 - deep, BURST)
+        return divmod(self.last_step - deep, BURST)
 
     def _first_hits(self, columns: dict[str, np.ndarray], cells: np.ndarray) -> np.ndarray:
         """First steps without error: cells that have it are dropped, the others close ranks."""
@@ -189,16 +178,11 @@ class Runner:
 
     def _gathered(self, batches: list[Batch], kept: np.ndarray) -> list[Batch]:
         """The lanes at `kept`, closed up into full batches."""
-        if not len(kept):
-            return []
-        leaves = [jax.tree.leaves(batch) for batch in batches]
-        treedef = jax.tree.structure(batches[0])
-        columns = [_rows([leaf[i] for leaf in leaves], kept) for i in range(len(leaves[0]))]
-        parts = [
-            [_filled(column[begin : begin + self.lanes], self.lanes) for column in columns]
-            for begin in range(0, len(kept), self.lanes)
-        ]
-        return [jax.tree.unflatten(treedef, part) for part in parts]
+        join = lambda *parts: np.concatenate([np.asarray(part) for part in parts])[kept]
+        rows = jax.tree.map(join, *batches)
+        size = self.lanes
+        cut = lambda begin: jax.tree.map(lambda leaf: leaf[begin : begin + size], rows)
+        return [_filled(cut(begin), size) for begin in range(0, len(kept), size)]
 
     def _call(self, name: str, function: Any, *args: Any) -> Any:
         """Run a program, compiled when first used; wait for it, so that its time is known."""
@@ -216,8 +200,11 @@ class Runner:
         return jax.vmap(self._begin_one)(columns, cells)
 
     def _begin_one(self, values: dict[str, Any], cell: Any) -> Batch:
-        key = jax.random.fold_in(make_key(self.seed), cell)
-        spec = with_values(self.spec, values, self.homes)
+        key = jax.random.fold_in(make_key(self.spec.seed), cell)
+        if "seed" in values:
+            values = values | {"seed": make_key(values["seed"])}
+        sweep = self.spec.at(values, jnp.exp)
+        spec = sweep.simulation
         problem, dynamics = build_problem(spec.problem), _stepwise(spec)
         what: Any = problem if spec.system is None else build_system(spec.system, problem)
         start = what.start()
@@ -231,13 +218,14 @@ class Runner:
         else:
             system, state = make_system(problem, dynamics, self.space, start)
         inner = dynamics.init_with(system, state, key)
+        fold = _folds(sweep) if self._folds_vary else None
+        folded = (fold or self.fold).init(system, state)
+        system, dynamics, fold = self._varying((system, dynamics, fold))
         data = jax.random.key_data(key)
-        folded = self.fold.init(system, state)
-        system, dynamics = self._varying((system, dynamics))
-        return jax.tree.map(jnp.asarray, Batch(system, dynamics, inner, folded, data))
+        return jax.tree.map(jnp.asarray, Batch(system, dynamics, fold, inner, folded, data))
 
     def _varying(self, objects: Any) -> Any:
-        """The numbers of a system and a dynamics; what else they hold is the same in all lanes, and noted."""
+        """The numbers in some objects; whatever else these hold is the same in all lanes, and kept."""
         if not self._has_own:
             return objects
         numbers, self._fixed = eqx.partition(objects, _is_number)
@@ -247,11 +235,11 @@ class Runner:
         """A lane with its system and dynamics whole."""
         if not self._has_own:
             return batch
-        whole: Any = eqx.combine((batch.system, batch.dynamics), self._fixed)
-        return batch._replace(system=whole[0], dynamics=whole[1])
+        system, dynamics, fold = eqx.combine(batch[:3], self._fixed)
+        return batch._replace(system=system, dynamics=dynamics, fold=fold)
 
     def _know_fixed(self, columns: dict[str, np.ndarray]) -> None:
-        """Find what is the same in all lanes, where objects of one's own may hold such things."""
+        """Find what is the same in all lanes, where objects of the user's may hold such things."""
         if self._has_own and self._fixed is None:
             values = {name: column[0] for name, column in columns.items()}
             jax.eval_shape(lambda: self._begin_one(values, np.uint32(0)))
@@ -265,11 +253,11 @@ class Runner:
 
     def _take(self, lane: Batch, t: Any) -> tuple[Any, Any]:
         """What is known with step t taken in, and the lane's key."""
-        moment = self._moment(lane, t)
-        return filed(self.fold.update(lane.folded, moment.carry.index, moment)), moment.key
+        moment, fold = self._moment(lane, t), lane.fold or self.fold
+        return filed(fold.update(lane.folded, moment.carry.index, moment)), moment.key
 
     def _ends(self, lane: Batch, t: Any) -> dict[str, Any]:
-        """Observables that have a name, at the last step."""
+        """Observables at the last step."""
         return {name: each(self._moment(lane, t)) for name, each in self.last.items()}
 
     def _step(self, batch: Batch, t: Any) -> Batch:
@@ -327,26 +315,30 @@ class Runner:
         return jax.vmap(one)(batch, tail)
 
 
+def _folds(spec: SweepSpec, *, only_events: bool = False) -> Any:
+    """What is folded at every step: what outcomes ask for, and the events that are named."""
+    factor = spec.simulation.run["spike_factor"]
+    factor = np.asarray(factor) if isinstance(factor, float) else factor
+    events = {name: item for name, item in spec.measured.items() if kind_of(name) == "event"}
+    if events.get("events") == "events":
+        events["events"] = {"kind": "events", "spike_factor": factor}
+    return folds_for(() if only_events else spec.measured, events, factor)
+
+
 def _is_number(leaf: Any) -> bool:
-    """Whether a leaf may differ from lane to lane; whole numbers, truths and texts of Python's do not."""
+    """Whether a leaf may differ from lane to lane; Python's whole numbers, booleans and texts do not."""
     return eqx.is_array(leaf) or isinstance(leaf, float | np.generic)
 
 
-def _is_observable(name: str) -> bool:
-    return (
-        name in entries("observable") and name not in OBSERVABLES and name not in entries("event")
-    )
-
-
-def _unprepared(name: str) -> AbstractObservable:
+def _unprepared(item: Any) -> AbstractObservable:
     """An observable that needs nothing computed on the host before a run, of which there are many here."""
-    found = make_observable(name)
-    if type(found).prepare is not AbstractObservable.prepare:
+    observable = make_observable(item)
+    if type(observable).prepare is not AbstractObservable.prepare:
         raise InputError(
-            f"`{name}` is prepared for each run by itself, so a sweep cannot measure it. Leave it out, or "
+            f"{item!r} is prepared for each run by itself, so a sweep cannot measure it. Leave it out, or "
             "simulate the cells one by one."
         )
-    return found
+    return observable
 
 
 def _stepwise(spec: SimulationSpec) -> AbstractStepwise:
@@ -355,28 +347,7 @@ def _stepwise(spec: SimulationSpec) -> AbstractStepwise:
     return dynamics
 
 
-def with_values(
-    spec: SimulationSpec, values: dict[str, Any], homes: dict[str, str]
-) -> SimulationSpec:
-    """A spec with some fields replaced, by numbers or by tracers; nothing is checked."""
-    values, homes = dict(values), homes | {"p1": "problem"}
-    if "log_odds" in values:
-        values["p1"] = 1 / (1 + jnp.exp(-values.pop("log_odds")))
-    if "seed" in values:
-        values["seed"] = make_key(values["seed"])
-    changes = {}
-    for name in spec.tables:
-        changes[name] = {field: values[field] for field in values if homes[field] == name}
-    return spec.with_fields(**changes)
-
-
 def _filled(rows: Any, size: int) -> Any:
     """Repeat the last row up to a full batch, so that one program serves all."""
-    if isinstance(rows, dict):
-        return {name: _filled(column, size) for name, column in rows.items()}
-    missing = size - len(rows)
-    return rows if not missing else np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
-
-
-def _rows(parts: list[Any], kept: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.asarray(part) for part in parts])[kept]
+    fill = lambda column: np.concatenate([column, np.repeat(column[-1:], size - len(column), 0)])
+    return jax.tree.map(fill, rows)

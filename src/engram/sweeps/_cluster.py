@@ -2,86 +2,66 @@
 
 import os
 import time
+import uuid
 from typing import Any
 
 import jax
-import xarray as xr
+import numpy as np
 
 import engram
 from engram._checks import InputError
 from engram.registry import load_origins
 from engram.sweeps._plan import Plan, Unit
-from engram.sweeps._store import Store
+from engram.sweeps._store import Memory, Store
 
-_WAITING = 4  # units in hand per worker: enough to keep it busy, few enough to forget
+_WAITING = 4  # units in hand per worker: enough to keep it busy, few enough to lose
 _plans: dict[str, Plan] = {}  # of this worker: programs are compiled once
 _stores: dict[tuple[str, str], Store] = {}
 
 
 def compute_on(
-    client: Any, what: Any, axes: Any, chunk: int | None, seed: int,
-    plan: Plan, store: Store | None, todo: list[Unit], tally: Any,
-) -> xr.Dataset | None:  # fmt: skip
+    client: Any, plan: Plan, results: Memory | Store, todo: list[Unit], tally: Any
+) -> None:
     """Hand out units to a client's workers; a worker that dies loses its unit, which goes to another."""
     from distributed import as_completed
 
-    from engram.sweeps._sweep import assembled, empty_arrays, keep
-
     check_workers(client)
-    results = None if store is not None else empty_arrays(plan)
-    path = None if store is None else str(store.path.resolve())
-    what = what if callable(what) else plan.text
+    path = str(results.path.resolve()) if isinstance(results, Store) else None
     # It goes with every unit: data that were scattered once would be lost with the worker that holds them.
-    payload = (what, axes if callable(what) else None, chunk, seed, plan.origins)
-    waiting = iter(todo)
+    payload = (plan.source, plan.origins)
+    waiting, run = iter(todo), uuid.uuid4().hex
     queue = as_completed([], with_results=False)
     units: dict[str, Unit] = {}
 
     def submit() -> None:
         for unit in waiting:
-            key = f"engram-{plan.hash}-{time.time_ns()}-{'-'.join(map(str, unit))}"
-            future = client.submit(
-                work, payload, plan.hash, path, unit, key=key, pure=False, retries=5
-            )
+            key = f"engram-{plan.hash}-{run}-{'-'.join(map(str, unit))}"
             units[key] = unit
-            queue.add(future)
+            queue.add(
+                client.submit(work, payload, plan.hash, path, unit, key=key, pure=False, retries=5)
+            )
             return
 
-    tally.tell()
     for _ in range(_WAITING * max(1, len(client.scheduler_info()["workers"]))):
         submit()
     for future in queue:
-        unit = units.pop(future.key)
-        found, seconds = future.result()
+        unit, (values, seconds) = units.pop(future.key), future.result()
         future.release()
         submit()
-        if results is not None:
-            keep(plan, results, unit, found)
-        for kind, spent in seconds.items():
-            tally.spend(kind, spent)
-        tally.tell(unit)
-    return None if results is None else assembled(plan, results)
+        if path is None:
+            results.write(unit, values)
+        tally.report(unit, seconds)
 
 
 def work(
     payload: Any, fingerprint: str, path: str | None, unit: Unit
-) -> tuple[Any, dict[str, float]]:
+) -> tuple[dict[str, np.ndarray] | None, dict[str, float]]:
     """One unit, on a worker: computed and written, or returned when there is no store."""
-    from engram.sweeps._sweep import make_plan
-
-    if fingerprint not in _plans:
-        what, axes, chunk, seed, plugins = payload
-        load_origins(plugins)
-        _plans[fingerprint] = make_plan(what, axes, chunk=chunk, seed=seed)
-    plan = _plans[fingerprint]
-    if plan.hash != fingerprint:
-        raise InputError(
-            "a worker reads the spec otherwise than this process. Use the same engram on all."
-        )
-    before = dict(plan.seconds)
+    plan = _plan_of(payload, fingerprint)
+    before, writing = dict(plan.seconds), 0.0
+    values = None
     if path is None:
-        found: Any = plan.compute(unit)
-        writing = 0.0
+        values = plan.compute(unit)
     else:
         try:
             store = _stores.get((path, fingerprint)) or Store.open(path, plan)
@@ -90,15 +70,30 @@ def work(
             raise InputError(
                 f"a worker cannot use the store {path} ({error}). Use a folder that all of them share."
             ) from None
-        found, writing = None, 0.0
         if not store.is_done(unit):  # else an earlier attempt had finished after all
             store.begin(unit)
-            values = plan.compute(unit)
+            computed = plan.compute(unit)
             began = time.perf_counter()
-            store.write(unit, values)
+            store.write(unit, computed)
             writing = time.perf_counter() - began
     spent = {kind: plan.seconds[kind] - before.get(kind, 0.0) for kind in plan.seconds}
-    return found, spent | {"writing": writing}
+    return values, spent | {"writing": writing}
+
+
+def _plan_of(payload: Any, fingerprint: str) -> Plan:
+    """The plan that this worker shares with the process that hands out units."""
+    from engram.sweeps._sweep import make_plan
+
+    if fingerprint not in _plans:
+        (what, axes, chunk, seed), plugins = payload
+        load_origins(plugins)
+        plan = make_plan(what, axes, chunk=chunk, seed=seed)
+        if plan.hash != fingerprint:
+            raise InputError(
+                "a worker parses the spec differently from this process. Use the same engram on all."
+            )
+        _plans[fingerprint] = plan
+    return _plans[fingerprint]
 
 
 def check_workers(client: Any) -> None:

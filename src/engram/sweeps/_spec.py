@@ -1,77 +1,77 @@
 """What a sweep spec may say: a simulation, the axes that vary in it, and what to measure."""
 
+import dataclasses
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from engram._checks import InputError
-from engram.registry import entries, fields_of, names_of
-from engram.specs import SimulationSpec, read_spec, read_toml
-from engram.specs._read import with_read_out
+from engram.registry import (
+    CHOOSERS,
+    USUAL,
+    Field,
+    entries,
+    entry_of,
+    fields_of,
+    find,
+    names_of,
+    near,
+)
+from engram.specs import Faults, SimulationSpec, read_spec, read_table, read_toml, with_read_out
 from engram.sweeps._axes import read_axes
-from engram.sweeps._observables import NEEDS_TAIL, OBSERVABLES, TAIL, About
+from engram.sweeps._outcomes import NEEDS_TAIL, OUTCOMES, TAIL
 
 PARTS = ("problem", "system", "dynamics", "run")
-_OF_A_RUN = (
-    "start_scale",
-)  # the only fields of [run] that can vary: the others say what is recorded
+_OF_A_RUN = ("start_scale", "spike_factor")  # the other fields of [run] say what is recorded
+_ENDS = 200  # values of an axis, beyond which only the smallest and the largest are checked
 
 
-class SweepTable(BaseModel):
-    """The table [sweep]."""
+class Home(NamedTuple):
+    """Where an axis belongs: a table of the simulation, or the name of what is measured; and its field."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    observables: list[str] = Field(default=["first_perfect"], min_length=1)
-    chunk: Annotated[int, Field(ge=1, le=2**24)] | None = None
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-
-    @field_validator("observables")
-    @classmethod
-    def _known(cls, names: list[str]) -> list[str]:
-        known = dict.fromkeys((*OBSERVABLES, *entries("event"), *entries("observable")))
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise ValueError(f"unknown {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
-        return list(dict.fromkeys(names))
+    table: str
+    field: Field
 
 
+@dataclasses.dataclass(frozen=True)
 class SweepSpec:
     """A sweep of a simulation: its spec, its axes, and what to measure.
 
     Args:
         simulation: The simulation, with a valid value in every field that varies.
+        measured: Outcomes, observables and events by name; each a name, or a table with fields.
         axes: Values by name.
-        table: Observables, chunk size and seed.
+        homes: Where each axis belongs.
+        chunk: Cells per unit of work, if the spec says so.
+        seed: From which, with the number of a cell, its random numbers derive.
         text: The spec as it was given, in plain values, for the record.
-        homes: The table of each axis.
     """
 
-    def __init__(
-        self,
-        simulation: SimulationSpec,
-        axes: dict[str, np.ndarray],
-        table: SweepTable,
-        text: dict[str, Any],
-        homes: dict[str, str],
-    ):
-        self.simulation, self.axes, self.table, self.text = simulation, axes, table, text
-        self.homes = homes
+    simulation: SimulationSpec
+    measured: dict[str, Any]
+    axes: dict[str, np.ndarray]
+    homes: dict[str, Home]
+    chunk: int | None
+    seed: int
+    text: dict[str, Any]
 
     @property
     def static(self) -> list[str]:
         """Axes that change shapes, or programs otherwise: one program for each of their values."""
-        tables = self.simulation.tables
-        fields = {part: fields_of(part, tables[part]) for part in tables if part != "run"}
-        return [
-            axis
-            for axis, home in self.homes.items()
-            if axis in fields.get(home, {}) and fields[home][axis].is_static
-        ]
+        return [axis for axis, home in self.homes.items() if home.field.is_static]
+
+    def at(self, values: Mapping[str, Any], exp: Callable[[Any], Any] = np.exp) -> "SweepSpec":
+        """The same with values, or tracers, in the fields of some axes; nothing is checked."""
+        tables = _placed({**self.simulation.tables, **self.measured}, values, self.homes, exp)
+        return dataclasses.replace(
+            self,
+            simulation=SimulationSpec(**{name: tables[name] for name in self.simulation.tables}),
+            measured={name: tables[name] for name in self.measured},
+        )
 
 
 def read_sweep(source: Any, axes: Any = None) -> SweepSpec:
@@ -79,135 +79,160 @@ def read_sweep(source: Any, axes: Any = None) -> SweepSpec:
 
     Args:
         source: The path of a TOML file, or a dictionary with the same tables.
-        axes: Axes to use instead of, or besides, those of the spec.
+        axes: Axes to use instead of, or in addition to, those of the spec.
     """
     if isinstance(source, str | Path):
         name, tables = str(source), read_toml(Path(source))
     else:
         name, tables = "the spec", dict(source)
-    tables = with_read_out(tables)
-    unknown = [key for key in tables if key not in (*PARTS, "axes", "sweep", "plugins")]
-    if unknown:
-        raise InputError(
-            f"{name}: no such table [{unknown[0]}]. Tables are {', '.join(PARTS)}, axes, sweep."
-        )
-    given = {**_table(name, tables, "axes"), **(dict(axes) if axes is not None else {})}
-    values = read_axes(given)
-    try:
-        table = SweepTable.model_validate(_table(name, tables, "sweep"))
-    except ValidationError as error:
-        faults = "; ".join(
-            f"sweep.{'.'.join(map(str, f['loc']))}: {f['msg'].removeprefix('Value error, ')}"
-            for f in error.errors()
-        )
-        raise InputError(f"{name}: {faults}") from None
-    parts = {part: dict(_table(name, tables, part)) for part in PARTS if part in tables}
-    homes = _homes(name, parts, values)
-    simulation = _checked(name, parts, values, homes)
-    _check_runnable(name, simulation, values, table)
+    tables, faults = with_read_out(tables), Faults(name)
+    faults.unknown(tables, (*PARTS, "axes", "sweep", "plugins"))
+    for part, content in tables.items():
+        if part != "plugins" and not isinstance(content, dict):
+            faults.add(part, f"must be a table, got {content!r}. Write [{part}].")
+    faults.check()
+    table = read_table("sweep", tables.get("sweep", {}), faults)
+    measured = _measured(table.get("observables", ()), faults)
+    faults.check()
+    values = read_axes({**tables.get("axes", {}), **(dict(axes) if axes is not None else {})})
+    parts = {part: dict(tables[part]) for part in PARTS if part in tables}
+    homes = _homes(name, parts, measured, values)
+    simulation = _checked(name, parts, measured, values, homes)
+    _check_runnable(name, simulation, measured, values)
     text = {
         **{part: content for part, content in parts.items() if content},
         "axes": {axis: array.tolist() for axis, array in values.items()},
-        "sweep": table.model_dump(exclude_none=True),
+        "sweep": table | {"observables": list(measured.values())},
     }
-    return SweepSpec(simulation, values, table, text, homes)
+    chunk, seed = table.get("chunk"), table["seed"]
+    return SweepSpec(simulation, measured, values, homes, chunk, seed, text)
 
 
-def _table(name: str, tables: dict[str, Any], part: str) -> dict[str, Any]:
-    content = tables.get(part, {})
-    if not isinstance(content, dict):
-        raise InputError(f"{name}: [{part}] must be a table, got {content!r}. Write [{part}].")
-    return content
+def _measured(items: Any, faults: Faults) -> dict[str, Any]:
+    """What is measured, by name, each once."""
+    measured: dict[str, Any] = {}
+    known = dict.fromkeys((*OUTCOMES, *entries("event"), *entries("observable")))
+    for item in items:
+        name = item.get("kind") if isinstance(item, dict) else item
+        if name not in known:
+            move = near(name, known, f"Known: {', '.join(known)}.")
+            faults.add("sweep.observables", f"unknown {name!r}. {move}")
+        elif isinstance(item, dict):
+            read_table(kind_of(name), item, faults, "sweep.observables")
+        if measured.setdefault(str(name), item) != item:
+            faults.add("sweep.observables", f"has {name!r} twice. Measure one of them.")
+    if not measured:
+        faults.add("sweep.observables", "must name at least one. Known: {', '.join(known)}.")
+    return measured
 
 
-def _homes(name: str, parts: dict[str, Any], axes: dict[str, np.ndarray]) -> dict[str, str]:
-    """The table that each axis belongs to; one that no chosen table has is refused."""
-    known: dict[str, str] = dict.fromkeys(_OF_A_RUN, "run")
-    for part, chooser, usual in (
-        ("system", "kind", "memory"),
-        ("dynamics", "kind", "gd"),
-        ("problem", "family", "two"),
-    ):
-        table = {chooser: usual} | parts.get(part, {})
-        if (part != "system" or part in parts) and table[chooser] in names_of(part):
-            fields = fields_of(part, table)
-            mine = [field for field, about in fields.items() if about.is_number]
-            if double := [axis for axis in axes if axis in mine and axis in known]:
-                raise InputError(
-                    f"{name}: axis `{double[0]}` is a field of [{known[double[0]]}] and of [{part}]. "
-                    "Give one of them another name."
-                )
-            known |= dict.fromkeys(mine, part)
-    if known.get("p1") == "problem":
-        known["log_odds"] = "problem"
+def kind_of(name: str) -> str:
+    """Whether a name is that of an outcome, an event or an observable, in this order."""
+    return next(kind for kind in ("outcome", "event", "observable") if name in entries(kind))
+
+
+def _homes(
+    name: str, parts: dict[str, Any], measured: dict[str, Any], axes: dict[str, np.ndarray]
+) -> dict[str, Home]:
+    """Where each axis belongs; one that no table has is refused, and one that two have."""
+    known = {field: [Home("run", find("run", "run").fields[field])] for field in _OF_A_RUN}
+    for part in ("system", "dynamics", "problem"):
+        table = {CHOOSERS[part]: USUAL[part]} | parts.get(part, {})
+        if (part == "system" and part not in parts) or table[CHOOSERS[part]] not in names_of(part):
+            continue
+        entry = entry_of(part, table[CHOOSERS[part]])
+        choices = {each: Field(type=str) for each, fixed in entry.parts.items() if not fixed}
+        table |= {axis: str(axes[axis][0]) for axis in choices if axis in axes}
+        for field, about in (choices | fields_of(part, table)).items():
+            if about.is_number or about.choices or field in choices:
+                known.setdefault(field, []).append(Home(part, about))
+    for item in measured:
+        for field, about in find(kind_of(item), item).fields.items():
+            if about.is_number and item != "events":  # whose spike_factor is that of the run
+                known.setdefault(field, []).append(Home(item, about))
+    if "p1" in known:
+        known["log_odds"] = known["p1"]
     for axis in axes:
         if axis not in known:
+            move = near(axis, known, f"Axes are {', '.join(known)}.")
+            raise InputError(f"{name}: axis `{axis}` cannot vary here. {move}")
+        if len(known[axis]) > 1:
+            both = " and of ".join(f"[{home.table}]" for home in known[axis])
             raise InputError(
-                f"{name}: axis `{axis}` cannot vary here. Axes are {', '.join(known)}."
+                f"{name}: axis `{axis}` is a field of {both}. Give one of them another name."
             )
-    return {axis: known[axis] for axis in axes}
+    return {axis: known[axis][0] for axis in axes}
 
 
 def _checked(
-    name: str, parts: dict[str, Any], axes: dict[str, np.ndarray], homes: dict[str, str]
+    name: str,
+    parts: dict[str, Any],
+    measured: dict[str, Any],
+    axes: dict[str, np.ndarray],
+    homes: dict[str, Home],
 ) -> SimulationSpec:
     """The simulation at the first value of every axis; each value of each axis is checked in its place."""
-    first = {axis: values[0] for axis, values in axes.items()}
+    first = {axis: values[0].item() for axis, values in axes.items()}
     for axis, home in homes.items():
-        field = "p1" if axis == "log_odds" else axis
-        if field in parts.get(home, {}):
+        field, table = "p1" if axis == "log_odds" else axis, {**parts, **measured}.get(home.table)
+        if isinstance(table, dict) and field in table:
             raise InputError(
-                f"{name}: `{field}` is an axis and also set in [{home}]. Leave it out there."
+                f"{name}: `{field}` is an axis and also set in [{home.table}]. Leave it out there."
             )
     if "log_odds" in axes and "p1" in axes:
         raise InputError(f"{name}: `log_odds` and `p1` are two names of one thing. Keep one axis.")
-    fill = lambda values: _filled_in(parts, values, homes)
-    spec = read_spec(fill(first), name)
+
+    def read(values: dict[str, Any], where: str) -> SimulationSpec:
+        tables = _placed({**parts, **measured}, values, homes)
+        faults = Faults(where)
+        for item in measured:
+            if isinstance(tables[item], dict):
+                read_table(kind_of(item), tables[item], faults, "sweep.observables")
+        faults.check()
+        return read_spec({part: tables[part] for part in PARTS if tables.get(part)}, where)
+
+    spec = read(first, name)
     for axis, values in axes.items():
-        if values.dtype.kind == "f" and not _takes_reals(spec, axis, homes[axis]):
-            raise InputError(f"{name}: axis `{axis}` must hold whole numbers, got {values[0]!r}.")
-        # Of numbers in order the ends decide.
-        several = values if len(values) <= 200 else ()
-        for value in (*several, values.max(), values.min()):
-            read_spec(fill(first | {axis: value}), f"{name} at {axis} = {value}")
+        several = values if len(values) <= _ENDS else (values.max(), values.min())
+        for value in several:
+            read(first | {axis: value.item()}, f"{name} at {axis} = {value}")
     return spec
 
 
-def _takes_reals(spec: SimulationSpec, axis: str, home: str) -> bool:
-    if axis == "log_odds" or home == "run":
-        return True
-    return fields_of(home, spec.tables[home])[axis].is_real
-
-
-def _filled_in(
-    parts: dict[str, Any], values: dict[str, Any], homes: dict[str, str]
+def _placed(
+    tables: Mapping[str, Any],
+    values: Mapping[str, Any],
+    homes: Mapping[str, Home],
+    exp: Callable[[Any], Any] = np.exp,
 ) -> dict[str, Any]:
-    tables = {part: dict(content) for part, content in parts.items()}
+    """Tables with the values of axes in their fields."""
+    tables = dict(tables)
     for axis, value in values.items():
-        field, plain = axis, value.item()
+        name, field = homes[axis].table, axis
         if axis == "log_odds":
-            field, plain = "p1", float(1 / (1 + np.exp(-plain)))
-        tables.setdefault(homes[axis], {})[field] = plain
-    return {part: content for part, content in tables.items() if content}
+            field, value = "p1", 1 / (1 + exp(-value))
+            value = float(value) if exp is np.exp else value
+        table = tables.get(name, {})
+        tables[name] = ({"kind": table} if isinstance(table, str) else table) | {field: value}
+    return tables
 
 
 def _check_runnable(
-    name: str, simulation: SimulationSpec, axes: dict[str, Any], table: SweepTable
+    name: str, simulation: SimulationSpec, measured: dict[str, Any], axes: dict[str, Any]
 ) -> None:
     kind, steps = simulation.dynamics["kind"], simulation.dynamics.get("steps")
-    if kind in ("flow", "sgf"):
+    if steps is None:
         raise InputError(
             f"{name}: a sweep counts steps, and {kind!r} has none. Sweep a function of your own with "
             "`engram.sweep(function, axes)`."
         )
-    which = ", ".join(each for each in table.observables if each in NEEDS_TAIL)
-    if which and (steps or 0) < 2 * TAIL:
+    which = ", ".join(each for each in measured if each in NEEDS_TAIL)
+    if which and steps < 2 * TAIL:
         raise InputError(
             f"{name}: {which} looks at the last {2 * TAIL} steps, got steps = {steps}. Give more."
         )
-    by_token = [
-        each for each in table.observables if "token" in OBSERVABLES.get(each, About("")).axes
-    ]
+    outcomes = [OUTCOMES[each] for each in measured if each in OUTCOMES]
+    by_token = [entry.name for entry in outcomes if "token" in entry.about["axes"]]
     if by_token and "num_tokens" in axes:
         raise InputError(
             f"{name}: {by_token[0]} has one entry per token, and num_tokens varies. Use likeliest_margin."

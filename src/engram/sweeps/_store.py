@@ -1,11 +1,13 @@
 """The store: one Zarr folder that holds a sweep, also while it is being made."""
 
 import contextlib
+import hashlib
 import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +18,66 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between
+from engram._room import check_room
 from engram.sweeps._plan import Plan, Unit
 from engram.sweeps._spec import hash_of
 
 _KIND = "engram sweep"
-_OWN = {"done": "uint8", "attempts": "uint16"}
+_FORMAT = 2  # of stores; 1 had no checksums
+_MARKS = {"done": "uint8", "attempts": "uint16", "checksums": "uint64"}
+
+
+class Memory:
+    """A sweep in memory, with what a store can do."""
+
+    num_lost = 0
+
+    def __init__(self, plan: Plan):
+        self._plan = plan
+        self._arrays = {
+            name: np.empty((*plan.shape, *output.sizes), output.dtype)
+            for name, output in plan.outputs.items()
+        }
+
+    def done(self) -> set[Unit]:
+        return set()
+
+    def begin(self, unit: Unit) -> None:
+        """Nothing is kept of a unit that is not done."""
+
+    def write(self, unit: Unit, values: Mapping[str, np.ndarray]) -> None:
+        for name, array in self._arrays.items():
+            array[self._plan.region(unit)] = values[name]
+
+    def dataset(self) -> xr.Dataset:
+        plan = self._plan
+        variables = {
+            name: ((*plan.axes, *output.axes), self._arrays[name], output.attrs)
+            for name, output in plan.outputs.items()
+        }
+        return xr.Dataset(variables, {**plan.axes, **plan.labels}, _attrs(plan.text, 0))
+
+
+def _attrs(spec: dict[str, Any], units_left: int) -> dict[str, Any]:
+    """Attributes of a dataset: its spec without the values of the axes, which are its coordinates."""
+    short = json.dumps({**spec, "axes": list(spec["axes"])})
+    return {"kind": _KIND, "spec": short, "units_left": units_left}
+
+
+def spec_of(data: xr.Dataset) -> dict[str, Any]:
+    """The tables of the sweep that a dataset came from."""
+    spec = json.loads(data.attrs["spec"])
+    if isinstance(spec["axes"], list):
+        there = [axis for axis in spec["axes"] if axis in data.coords]
+        spec["axes"] = {axis: np.atleast_1d(data[axis].values).tolist() for axis in there}
+    return spec
 
 
 class Store:
     """A sweep on disk: a Zarr group with one chunk per unit, and a mark for each unit that is whole.
 
-    A unit's mark is written after all its chunks. Whatever is cut short has no mark, and is computed again.
+    A unit's mark is written after all its chunks and their checksums, which depend on the unit, too.
+    Whatever is cut short has no mark, and is computed again.
     """
 
     def __init__(self, path: Path, group: Any, plan: Plan):
@@ -46,82 +97,82 @@ class Store:
             _create(path, plan)
         store = Store(path, _open_group(path, "r+"), plan)
         _check_same(path, dict(store._group.attrs), plan)
+        if "format" not in store._group.attrs and "done" in store._group:
+            store._add_checksums()
         store._check_arrays()
         return store
 
+    def _add_checksums(self) -> None:
+        """Make a store of the format before one of this format."""
+        self._group.group.create_array(
+            "checksums", **_forms(self._plan)["checksums"], fill_value=0, overwrite=True
+        )
+        for unit in _marked(self._group["done"][...]):
+            self._group["checksums"][:, *unit] = np.array(self._checksums(unit), np.uint64)
+        self._group.group.attrs["format"] = _FORMAT
+
     def _check_arrays(self) -> None:
         """Refuse arrays of another form than the plan's; write axes that are not the plan's again."""
-        plan = self._plan
-        forms = {
-            name: ((*plan.shape, *about.sizes), (*plan.block, *about.sizes), about.dtype)
-            for name, about in plan.outputs.items()
-        }
-        forms |= {
-            name: (plan.blocks, (1,) * len(plan.blocks), dtype) for name, dtype in _OWN.items()
-        }
-        for name, form in forms.items():
-            with _damage_told(self.path, name):
+        for name, form in _forms(self._plan).items():
+            with _damage_reported(self.path, name):
                 array = self._group[name]
-                found = (array.shape, array.chunks, str(array.dtype))
-            if found != form:
-                raise _damaged(self.path, name, f"shape, chunks and dtype are {found}, not {form}")
-        for name, values in plan.axes.items():
+                met = {"shape": array.shape, "chunks": array.chunks, "dtype": str(array.dtype)}
+            if wrong := {key: value for key, value in met.items() if value != form[key]}:
+                raise _damaged(self.path, name, f"{wrong}, not {form}")
+        for name, values in self._plan.axes.items():
             if not _has_axis(self._group, name, values):
                 _write_axis(self._group.group, name, values)
 
     def done(self) -> set[Unit]:
         """The units that are whole; a mark without chunks that can be read is taken back."""
         try:
-            marks = self._group["done"][...]
+            marks, checksums = (self._group[name][...] for name in ("done", "checksums"))
         except Exception as error:  # a damaged mark may be anything
             raise InputError(
-                f"{self.path} is damaged: its marks cannot be read ({error}). Remove the folder "
-                f"{self.path}/done/c to compute all units again, or move the store away."
+                f"{self.path} is damaged: its marks cannot be read ({error}). Remove the folders "
+                f"{self.path}/done/c and checksums/c to compute all units again, or move the store away."
             ) from None
         marked = _marked(marks)
-        lost = {unit for unit in marked if not self._is_whole(unit)}
+        lost = {unit for unit in marked if self._checksums(unit) != checksums[:, *unit].tolist()}
         for unit in lost:
             self._group["done"][unit] = 0
         self.num_lost = len(lost)
         return marked - lost
 
-    def _is_whole(self, unit: Unit) -> bool:
-        """Whether a unit's chunks are there and can be read: past Zarr, which takes ten times as long."""
-        from numcodecs.zstd import Zstd
-
-        for name in self._plan.outputs:
-            array = self._group[name]
-            try:
-                raw = Zstd().decode(_chunk(self.path / name, unit, array.ndim).read_bytes())
-            except Exception:  # gone, or damaged
-                return False
-            if len(raw) != math.prod(array.chunks) * array.dtype.itemsize:
-                return False
-        return True
+    def _checksums(self, unit: Unit) -> list[int]:
+        """The checksum of each chunk of a unit; 0 for one that cannot be read."""
+        return [_checksum(self.path, self._group[name], unit) for name in self._plan.outputs]
 
     def is_done(self, unit: Unit) -> bool:
         """Whether one unit is whole."""
         return int(self._group["done"][unit]) == 1
 
     def begin(self, unit: Unit) -> None:
-        """Note that a unit is being computed."""
+        """Count that a unit is being computed."""
         attempts = self._group["attempts"]
         try:
             before = int(attempts[unit])
-        except Exception:  # a count that is damaged begins anew
+        except Exception:  # a count that is damaged begins again
             before = 0
         attempts[unit] = before + 1
 
-    def write(self, unit: Unit, found: dict[str, np.ndarray]) -> None:
-        """Write a unit's chunks, then its mark."""
-        region = self._plan.region(unit)
-        for name, values in found.items():
-            self._group[name][region] = values
+    def write(self, unit: Unit, values: Mapping[str, np.ndarray]) -> None:
+        """Write a unit's chunks, their checksums, then its mark."""
+        for name in self._plan.outputs:
+            self._group[name][self._plan.region(unit)] = values[name]
+        self._group["checksums"][:, *unit] = np.array(self._checksums(unit), np.uint64)
         self._group["done"][unit] = 1
 
     def dataset(self) -> xr.Dataset:
-        """What the store holds, read when it is used."""
-        return open_sweep(self.path)
+        """What the store holds, read when it is used; complete, it gets one table of all its arrays."""
+        data = open_sweep(self.path)
+        if not data.attrs["units_left"]:
+            import zarr
+
+            with contextlib.suppress(OSError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that it is not in the specification yet
+                zarr.consolidate_metadata(self.path)
+        return data
 
 
 def open_sweep(path: Any) -> xr.Dataset:
@@ -137,51 +188,61 @@ def open_sweep(path: Any) -> xr.Dataset:
         raise InputError(
             f"{path} is not a sweep of engram. Name a store that `engram sweep` wrote."
         )
-    axes = _spec_in(path, attrs)["axes"]
-    for name, values in axes.items():
-        if not _has_axis(group, name, values):
+    spec = _spec_in(path, attrs)
+    for name in spec["axes"]:
+        if isinstance(spec["axes"], dict) and not _has_axis(group, name, spec["axes"][name]):
             raise InputError(
                 f"{path} is damaged: its axis `{name}` is not that of its spec. Run `engram sweep` with "
-                "its spec again, which writes it anew."
+                "its spec again, which writes the axis again."
             )
-    with _damage_told(path, "done"):
-        marks = group["done"][...]
-        marked = _marked(marks)
-        left = marks.size - len(marked)
-    with _damage_told(path):
-        arrays = xr.open_zarr(path, consolidated=False, chunks=None).drop_vars(list(_OWN)).variables
+    with _damage_reported(path):
+        stored = xr.open_zarr(path, consolidated=False, chunks=None)
+        marks = list(_MARKS)[: 3 if "format" in attrs else 2 if "done" in group else 0]
+        arrays = stored.drop_vars(marks).variables
         # Zarr lists arrays in any order.
-        names = attrs.get("variables", sorted(str(name) for name in arrays if name not in axes))
+        names = attrs.get(
+            "variables", sorted(str(name) for name in arrays if name not in spec["axes"])
+        )
+        labels = attrs.get("labels", {})
         data = xr.Dataset(
             {name: arrays[name] for name in names if name in arrays},
-            {name: arrays[name] for name in axes},
-            attrs,
+            {name: arrays[name] for name in spec["axes"]} | labels,
+            _attrs(spec, 0),
         )
-        data = data.assign_coords(data.attrs.pop("labels", {}))
+        sizes = tuple(len(data[axis]) for axis in spec["axes"])
+        for name in data.data_vars:
+            _check_form(path, group[str(name)], sizes)
     if not data.data_vars:
         raise _damaged(path, None, "none is left of what was measured")
+    data.attrs |= {
+        name: attrs[name] for name in ("spec_hash", "engram", "jax", "processors") if name in attrs
+    }
+    if marks:  # else it was made in memory, and is whole
+        with _damage_reported(path, "done"):
+            done = group["done"][...]
+        whole = {
+            unit
+            for unit in _marked(done)
+            if all(_file_of(path, group[str(name)], unit).is_file() for name in data.data_vars)
+        }
+        data.attrs["units_left"] = done.size - len(whole)
     for array in data.data_vars.values():
         array.encoding["source"] = str(path)
-    for unit in marked:
-        left += not all(
-            _chunk(path / str(name), unit, array.ndim).is_file()
-            for name, array in data.data_vars.items()
-        )
-    data.attrs["units_left"] = left
     return data
 
 
 def loaded(array: xr.DataArray) -> xr.DataArray:
-    """A variable of a sweep in memory; damage to its store is told."""
+    """A variable of a sweep in memory; damage to its store is reported."""
+    check_room(array.nbytes, **{str(axis): size for axis, size in array.sizes.items()})
     try:
         return array.load()
     except MemoryError:
         raise
-    except Exception as error:  # zarr tells damage in many ways
+    except Exception as error:  # zarr reports damage in many ways
         raise InputError(
             f"{array.encoding.get('source', 'the store')} is damaged: `{array.name}` in it cannot be read "
             f"({type(error).__name__}: {_first_line(error)}). Run `engram sweep` with its spec again, which "
-            "computes what is damaged anew."
+            "computes what is damaged again."
         ) from None
 
 
@@ -189,15 +250,59 @@ def _marked(marks: np.ndarray) -> set[Unit]:
     return {tuple(int(k) for k in unit) for unit in np.argwhere(marks == 1)}
 
 
-def _chunk(folder: Path, unit: Unit, ndim: int) -> Path:
-    """The file of a unit in an array; axes besides the sweep's are not cut."""
-    return folder.joinpath("c", *map(str, unit), *["0"] * (ndim - len(unit)))
+def _file_of(path: Path, array: Any, unit: Unit) -> Path:
+    """The file of a unit in an array; axes in addition to the sweep's are not cut."""
+    return path.joinpath(array.basename, "c", *map(str, unit), *["0"] * (array.ndim - len(unit)))
+
+
+def _checksum(path: Path, array: Any, unit: Unit) -> int:
+    """A checksum of a unit's chunk, of what it is and where it belongs; 0 if it cannot be read.
+
+    It is read past Zarr, which takes ten times as long.
+    """
+    from numcodecs.zstd import Zstd
+
+    file, size = _file_of(path, array, unit), math.prod(array.chunks) * array.dtype.itemsize
+    try:
+        raw = file.read_bytes() if _expands_to(file) == size else b""
+        if len(Zstd().decode(raw)) != size:
+            return 0
+    except Exception:  # gone, or damaged
+        return 0
+    place = f"{array.basename} {unit} ".encode()
+    return int.from_bytes(hashlib.blake2b(place + raw, digest_size=8).digest(), "little") or 1
+
+
+def _expands_to(file: Path) -> int | None:
+    """The size to which a file with a Zstandard frame expands, as its header says; None if it is unknown."""
+    with open(file, "rb") as opened:
+        head = opened.read(18)
+    if len(head) < 6 or head[:4] != b"\x28\xb5\x2f\xfd":
+        return None
+    is_single, dictionary = head[4] >> 5 & 1, (0, 1, 2, 4)[head[4] & 3]
+    width = (is_single, 2, 4, 8)[head[4] >> 6]
+    begin = 6 - is_single + dictionary
+    size = int.from_bytes(head[begin : begin + width], "little") + 256 * (width == 2)
+    return size if width else None
+
+
+def _check_form(path: Path, array: Any, sizes: tuple[int, ...]) -> None:
+    """Refuse an array that is not over the axes, or whose chunks expand to more than they should hold."""
+    codecs = {type(codec).__name__ for codec in array.metadata.codecs}
+    fits = all(chunk <= max(size, 1) for chunk, size in zip(array.chunks, array.shape, strict=True))
+    if array.shape[: len(sizes)] != sizes or not fits or codecs > {"BytesCodec", "ZstdCodec"}:
+        form = f"shape {array.shape}, chunks {array.chunks}, {', '.join(sorted(codecs))}"
+        raise _damaged(path, array.basename, f"{form}, for axes of {sizes}")
+    size = math.prod(array.chunks) * array.dtype.itemsize
+    for file in (path / array.basename).rglob("c/**/*"):
+        if file.is_file() and "ZstdCodec" in codecs and (_expands_to(file) or 0) > size:
+            raise _damaged(path, array.basename, f"{file} expands to {_expands_to(file)} bytes")
 
 
 def _has_axis(group: Any, name: str, values: Any) -> bool:
     try:
-        return np.array_equal(group[name][...], values)
-    except Exception:  # zarr tells damage in many ways
+        return np.array_equal(np.asarray(group[name][...]).astype(np.asarray(values).dtype), values)
+    except Exception:  # zarr reports damage in many ways
         return False
 
 
@@ -210,35 +315,40 @@ def _damaged(path: Path, what: str | None, why: str) -> InputError:
 
 
 @contextlib.contextmanager
-def _damage_told(path: Path, what: str | None = None) -> Iterator[None]:
+def _damage_reported(path: Path, what: str | None = None) -> Iterator[None]:
     """Whatever goes wrong while a store is read, as one error that names it."""
     try:
         yield
-    except PermissionError:
+    except (PermissionError, InputError):
         raise
-    except Exception as error:  # zarr tells damage in many ways
+    except Exception as error:  # zarr reports damage in many ways
         raise _damaged(path, what, f"{type(error).__name__}: {_first_line(error)}") from None
 
 
 def _spec_in(path: Path, attrs: dict[str, Any]) -> dict[str, Any]:
     """The spec that a store says it was made from."""
-    with _damage_told(path, "spec"):
+    with _damage_reported(path, "spec"):
         spec = json.loads(attrs["spec"])
-        if not isinstance(spec["axes"], dict):
-            raise TypeError("its axes are no table")
+        if not isinstance(spec["axes"], dict | list):
+            raise TypeError("its axes are not a table")
         return spec
 
 
 def _open_group(path: Path, mode: Any) -> Any:
     import zarr
 
+    for folder, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            if os.path.islink(os.path.join(folder, name)):
+                raise InputError(
+                    f"{path} has a symbolic link in it: {os.path.join(folder, name)}. A store must hold "
+                    "its files itself. Put the file in place of the link."
+                )
     try:
-        # A chunk of NaN alone is a result too: it gets its file.
-        with zarr.config.set({"array.write_empty_chunks": True}):
-            return _Opened(zarr.open_group(path, mode=mode))
+        return _Opened(zarr.open_group(path, mode=mode, use_consolidated=False))
     except PermissionError:
         raise
-    except Exception as error:  # zarr tells damage in many ways
+    except Exception as error:  # zarr reports damage in many ways
         if not path.is_dir() or not any(path.iterdir()):
             raise InputError(
                 f"{path} is not a Zarr store. Name another one, or move it away."
@@ -254,10 +364,13 @@ def _first_line(error: Exception) -> str:
 
 
 class _Opened:
-    """A group whose arrays are opened once, with chunks of fill values written too."""
+    """A group whose arrays are opened once; a chunk of fill values alone is a result, and gets its file."""
 
     def __init__(self, group: Any):
         self.group, self.attrs, self._arrays = group, group.attrs, {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.group
 
     def __getitem__(self, name: str) -> Any:
         import zarr
@@ -266,6 +379,33 @@ class _Opened:
             with zarr.config.set({"array.write_empty_chunks": True}):
                 self._arrays[name] = self.group[name]
         return self._arrays[name]
+
+
+def _forms(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Shape, chunks, type and dimensions of each array of a store but the axes."""
+    forms = {
+        name: {
+            "shape": (*plan.shape, *output.sizes),
+            "chunks": (*plan.block, *output.sizes),
+            "dtype": output.dtype,
+            "dimension_names": [*plan.axes, *output.axes],
+        }
+        for name, output in plan.outputs.items()
+    }
+    blocks, each = [f"block_{name}" for name in plan.axes], (1,) * len(plan.axes)
+    for name, dtype in _MARKS.items():
+        forms[name] = {
+            "shape": plan.blocks,
+            "chunks": each,
+            "dtype": dtype,
+            "dimension_names": blocks,
+        }
+    forms["checksums"] |= {
+        "shape": (len(plan.outputs), *plan.blocks),
+        "chunks": (len(plan.outputs), *each),
+        "dimension_names": ["variable", *blocks],
+    }
+    return forms
 
 
 def _create(path: Path, plan: Plan) -> None:
@@ -281,6 +421,7 @@ def _create(path: Path, plan: Plan) -> None:
         group.attrs.update(
             {
                 "kind": _KIND,
+                "format": _FORMAT,
                 "spec": json.dumps(plan.text),
                 "spec_hash": plan.hash,
                 "variables": list(plan.outputs),
@@ -291,35 +432,16 @@ def _create(path: Path, plan: Plan) -> None:
         )
         for name, values in plan.axes.items():
             _write_axis(group, name, values)
-        axes = list(plan.axes)
-        for name, about in plan.outputs.items():
-            fill: Any = (
-                np.nan
-                if about.dtype.startswith("float")
-                else -1
-                if about.dtype.startswith("int")
-                else 0
-            )
+        for name, form in _forms(plan).items():
+            output = plan.outputs.get(name)
+            fill: Any = {"f": np.nan, "i": -1}.get(np.dtype(form["dtype"]).kind, 0)
             group.create_array(
                 name,
-                shape=(*plan.shape, *about.sizes),
-                chunks=(*plan.block, *about.sizes),
-                dtype=about.dtype,
+                **form,
                 fill_value=fill,
-                dimension_names=[*axes, *about.axes],
-                attributes=about.attrs,
+                attributes={} if output is None else output.attrs,
                 compressors=ZstdCodec(checksum=True),  # a chunk that rots is found out
                 config={"write_empty_chunks": True},
-            )
-        blocks = [f"block_{name}" for name in axes]
-        for name, dtype in _OWN.items():
-            group.create_array(
-                name,
-                shape=plan.blocks,
-                chunks=(1,) * len(axes),
-                dtype=dtype,
-                fill_value=0,
-                dimension_names=blocks,
             )
         try:
             partial.rename(path)
@@ -331,15 +453,15 @@ def _create(path: Path, plan: Plan) -> None:
 
 
 def _write_axis(group: Any, name: str, values: np.ndarray) -> None:
-    made = group.create_array(
+    axis = group.create_array(
         name,
         shape=values.shape,
         chunks=values.shape,
-        dtype=values.dtype,
+        dtype="string" if values.dtype.kind == "U" else values.dtype,
         dimension_names=[name],
         overwrite=True,
     )
-    made[...] = values
+    axis[...] = values.astype(object) if values.dtype.kind == "U" else values
 
 
 def _check_same(path: Path, attrs: dict[str, Any], plan: Plan) -> None:

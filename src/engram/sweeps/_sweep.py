@@ -1,22 +1,23 @@
-"""sweep: the verb. It computes every unit that is not there yet, here or on other machines."""
+"""sweep: the verb. It computes every unit that is not done yet, here or on other machines."""
 
 import concurrent.futures
-import json
+import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from engram._checks import InputError, check_count
-from engram.sweeps._plan import FunctionPlan, Plan, SimulationPlan, Unit, check_size
+from engram.sweeps._functions import FunctionPlan
+from engram.sweeps._plan import Plan, SimulationPlan, Unit
 from engram.sweeps._spec import SweepSpec, read_sweep
-from engram.sweeps._store import Store
+from engram.sweeps._store import Memory, Store
 
 _MOST_THREADS = 1024
+_MOST_CELLS = 2**32  # cells are numbered by 32 bits
 
 
 def sweep(
@@ -57,21 +58,19 @@ def sweep(
             f"`threads` must be at most {_MOST_THREADS}, got {threads}. One per core is enough."
         )
     plan = make_plan(what, axes, chunk=chunk, seed=seed)
-    opened = None if store is None else Store.open(store, plan)
+    results = Memory(plan) if store is None else Store.open(store, plan)
     began = time.perf_counter()
-    kept = set() if opened is None else opened.done()
-    todo = [unit for unit in plan.units() if unit not in kept]
-    tally = Tally(plan, kept, progress, num_lost=0 if opened is None else opened.num_lost)
+    done = results.done()
+    todo = [unit for unit in plan.units() if unit not in done]
+    tally = Tally(plan, done, results.num_lost, progress)
     if client is not None:
         from engram.sweeps._cluster import compute_on
 
-        whole = compute_on(client, what, axes, chunk, seed, plan, opened, todo, tally)
+        compute_on(client, plan, results, todo, tally)
     else:
-        whole = _compute_here(plan, opened, todo, threads, tally)
-    tally.seconds |= {"in all": time.perf_counter() - began}
-    data = whole if opened is None else opened.dataset()
-    assert data is not None
-    return data.assign_attrs(summary=tally.told(), spec_hash=plan.hash)
+        _compute_here(plan, results, todo, threads, tally)
+    summary = tally.summary(time.perf_counter() - began)
+    return results.dataset().assign_attrs(summary=summary, spec_hash=plan.hash)
 
 
 def make_plan(what: Any, axes: Any, *, chunk: int | None = None, seed: int = 0) -> Plan:
@@ -89,7 +88,10 @@ def make_plan(what: Any, axes: Any, *, chunk: int | None = None, seed: int = 0) 
             f"`what` must be a spec or a function, got {what!r}. Give a TOML path, a dictionary or a "
             "function."
         )
-    check_size(plan)
+    if math.prod(plan.shape) >= _MOST_CELLS:
+        raise InputError(
+            f"a sweep has fewer than 2^32 cells, got {math.prod(plan.shape):,}. Cut an axis in two."
+        )
     return plan
 
 
@@ -99,39 +101,34 @@ class Tally:
     def __init__(
         self,
         plan: Plan,
-        kept: set[Unit],
+        reused: Collection[Unit],
+        num_lost: int,
         progress: Callable[[int, int], None] | None,
-        num_lost: int = 0,
     ):
-        self.plan, self.num_kept, self.progress = plan, len(kept), progress
-        self.num_lost = num_lost
-        self.num_computed = 0
-        self.total = int(np.prod(plan.shape))
-        self.cells_before = sum(map(plan.num_cells, kept))
-        self.cells = 0
+        self.plan, self.progress = plan, progress
+        self.num_reused, self.num_lost, self.num_computed = len(reused), num_lost, 0
+        self.cells_reused, self.cells = sum(map(plan.num_cells, reused)), 0
         self.seconds: dict[str, float] = {}
+        self.report()
 
-    def tell(self, unit: Unit | None = None) -> None:
-        """One unit more is done."""
+    def report(self, unit: Unit | None = None, seconds: Mapping[str, float] | None = None) -> None:
+        """Report progress: one more unit is done, in so many seconds of each kind of work."""
         if unit is not None:
             self.num_computed += 1
             self.cells += self.plan.num_cells(unit)
+        for kind, spent in (seconds or {}).items():
+            self.seconds[kind] = self.seconds.get(kind, 0.0) + spent
         if self.progress is not None:
-            self.progress(self.cells_before + self.cells, self.total)
+            self.progress(self.cells_reused + self.cells, math.prod(self.plan.shape))
 
-    def spend(self, kind: str, seconds: float) -> None:
-        """Add time to a kind of work."""
-        self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
-
-    def told(self) -> str:
+    def summary(self, whole: float) -> str:
         """A line for people."""
         spent = {**self.seconds, **{k: v for k, v in self.plan.seconds.items() if v}}
-        whole = spent.pop("in all", 0.0)
         parts = ", ".join(f"{kind} {seconds:.2f} s" for kind, seconds in spent.items())
         rate = self.cells / whole if whole > 0 else 0.0
-        again = f" ({self.num_lost} again: lost or damaged in the store)" if self.num_lost else ""
+        lost = f" ({self.num_lost} of them lost or damaged in the store)" if self.num_lost else ""
         return (
-            f"{self.num_computed} units computed{again}, {self.num_kept} were there; {self.cells:,} cells in "
+            f"computed {self.num_computed} units{lost}, reused {self.num_reused}; {self.cells:,} cells in "
             f"{whole:.2f} s ({rate:,.0f}/s); {parts or 'nothing to do'}"
         )
 
@@ -141,19 +138,16 @@ def _cores() -> int:
 
 
 def _compute_here(
-    plan: Plan, store: Store | None, todo: list[Unit], threads: int, tally: Tally
-) -> xr.Dataset | None:
-    """Compute units in threads of this process, and keep each as soon as it is there."""
-    results = None if store is not None else empty_arrays(plan)
-    tally.tell()
+    plan: Plan, results: Memory | Store, todo: list[Unit], threads: int, tally: Tally
+) -> None:
+    """Compute units in threads of this process, and keep each as soon as it is done."""
     waiting = iter(todo)
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         running: dict[Any, Unit] = {}
 
         def submit() -> None:
             for unit in waiting:
-                if store is not None:
-                    store.begin(unit)
+                results.begin(unit)
                 running[pool.submit(plan.compute, unit)] = unit
                 return
 
@@ -163,45 +157,11 @@ def _compute_here(
             while running:
                 ready, _ = concurrent.futures.wait(running, return_when="FIRST_COMPLETED")
                 for future in ready:
-                    unit = running.pop(future)
-                    found = future.result()
+                    unit, values = running.pop(future), future.result()
                     submit()
                     began = time.perf_counter()
-                    if store is not None:
-                        store.write(unit, found)
-                    else:
-                        keep(plan, results, unit, found)
-                    tally.spend("writing", time.perf_counter() - began)
-                    tally.tell(unit)
+                    results.write(unit, values)
+                    tally.report(unit, {"writing": time.perf_counter() - began})
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return None if results is None else assembled(plan, results)
-
-
-def empty_arrays(plan: Plan) -> dict[str, np.ndarray]:
-    """Room for all results in memory."""
-    return {
-        name: np.empty((*plan.shape, *about.sizes), about.dtype)
-        for name, about in plan.outputs.items()
-    }
-
-
-def keep(plan: Plan, results: Any, unit: Unit, found: dict[str, np.ndarray]) -> None:
-    """Put a unit's results in their place."""
-    for name, values in found.items():
-        results[name][plan.region(unit)] = values
-
-
-def assembled(plan: Plan, results: dict[str, np.ndarray]) -> xr.Dataset:
-    """Results in memory as a labelled dataset."""
-    axes = tuple(plan.axes)
-    variables = {
-        name: ((*axes, *about.axes), results[name], about.attrs)
-        for name, about in plan.outputs.items()
-    }
-    labelled = {**plan.axes, **plan.labels}
-    coords: dict[str, Any] = {name: (name, values) for name, values in labelled.items()}
-    return xr.Dataset(
-        variables, coords, {"kind": "engram sweep", "spec": json.dumps(plan.text), "units_left": 0}
-    )

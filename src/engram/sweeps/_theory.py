@@ -1,6 +1,5 @@
 """Where theory draws a line across a map, and how many cells lie on the wrong side of it."""
 
-import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from engram._checks import InputError
 from engram.capacity import loss_minimiser
 from engram.specs import build_problem
 from engram.sweeps._spec import read_sweep
-from engram.sweeps._store import loaded
+from engram.sweeps._store import loaded, spec_of
 from engram.theory import spike
 
 
@@ -46,7 +45,7 @@ def boundary(data: xr.Dataset, name: str) -> Boundary:
 
 def _pair(data: xr.Dataset, name: str) -> tuple[xr.DataArray, xr.DataArray]:
     """Correlation and p1 over the axes of a sweep of two tokens."""
-    problem = read_sweep(json.loads(data.attrs["spec"])).simulation.problem
+    problem = read_sweep(spec_of(data)).simulation.problem
     if problem["family"] != "two":
         raise InputError(
             f"--theory {name} is about two tokens, and this sweep has {problem['family']}. Leave it out."
@@ -113,7 +112,7 @@ def _spike(data: xr.Dataset) -> Boundary:
 
 def _stability(data: xr.Dataset) -> Boundary:
     _needs(data, "stability", "learning_rate", "convergence")
-    spec = read_sweep(json.loads(data.attrs["spec"]))
+    spec = read_sweep(spec_of(data))
     others = [axis for axis in spec.axes if axis not in ("learning_rate", "start_scale")]
     if others:
         raise InputError(
