@@ -18,7 +18,7 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between
-from engram._room import check_room
+from engram._memory_limits import check_fits
 from engram.sweeps._plan import Plan, Unit
 from engram.sweeps._spec import hash_of
 
@@ -233,7 +233,7 @@ def open_sweep(path: Any) -> xr.Dataset:
 
 def loaded(array: xr.DataArray) -> xr.DataArray:
     """A variable of a sweep in memory; damage to its store is reported."""
-    check_room(array.nbytes, **{str(axis): size for axis, size in array.sizes.items()})
+    check_fits(array.nbytes, **{str(axis): size for axis, size in array.sizes.items()})
     try:
         return array.load()
     except MemoryError:
