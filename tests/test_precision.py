@@ -75,7 +75,7 @@ def test_systems_and_special_functions_stay_double_too():
     assert log_omega(-np.inf) == -np.inf
 
 
-def test_other_threads_are_not_touched_and_work():
+def test_other_threads_keep_their_precision():
     seen = {}
 
     def work():

@@ -1,6 +1,7 @@
 """The shared annotations: what an array may be, and the shapes that have names."""
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -12,4 +13,9 @@ Scalar = float | int | np.floating | Float[Array, ""]
 Numbers = Any  # float64 numbers, in the shape of what a formula was given
 Weights = Float[Array, "k d"]  # W, acting on columns: W e_x
 Scores = Float[Array, "N M"]  # w[x, y] = <u_y, W e_x>
+Table = Mapping[str, Any]  # what a registered name and its fields stand for, as in a spec
+Rate = (
+    float | int | Sequence[float] | Array | Callable[[Any], Any]
+)  # one, one per step, or a schedule
+Space = Literal["auto", "weights", "particles", "margins"]
 ArrayLike = Any  # whatever `numpy.asarray` or `.detach()` can read: lists, NumPy, JAX, PyTorch

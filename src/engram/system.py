@@ -67,7 +67,7 @@ def _shown(value: Any) -> str:
 
 
 class Look(eqx.Module):
-    """What one pass over a state shows: the loss, and per token what the system can tell."""
+    """What one pass over a state shows: the loss, and per token what the system knows."""
 
     loss: Any
     error: Any = None
@@ -128,15 +128,15 @@ class AbstractSystem(Registered):
 
     def scores(self, state: PyTree) -> Any:
         """The score of every pair of a token and a class."""
-        self._cannot_tell("scores")
+        self._does_not_know("scores")
 
     def weights(self, state: PyTree) -> Any:
         """The matrix W that a state, or a direction, stands for."""
-        self._cannot_tell("weights")
+        self._does_not_know("weights")
 
     def class_margins(self, state: PyTree) -> Any:
         """The margin of every token against every class."""
-        self._cannot_tell("class_margins")
+        self._does_not_know("class_margins")
 
     @traceable
     def recall_probs(self, state: PyTree) -> Any:
@@ -202,7 +202,7 @@ class AbstractSystem(Registered):
             )
         return value
 
-    def _cannot_tell(self, name: str) -> NoReturn:
+    def _does_not_know(self, name: str) -> NoReturn:
         raise InputError(
             f"`{name}` is not known of a {type(self).__name__}. Leave it out, or give the system a "
             f"method `{name}`."

@@ -89,7 +89,7 @@ def test_a_stack_of_weights_is_mapped_over(problem):
     np.testing.assert_allclose(memory.scores(problem, W - projected).std(axis=2), 0, atol=1e-12)
 
 
-def test_particles_know_the_way_back(problem):
+def test_particles_give_back_the_weights(problem):
     W = weights(problem)
     w = particles.weights_to_scores(problem, W)
     np.testing.assert_allclose(w, memory.scores(problem, W), **ROUNDING)
@@ -126,7 +126,7 @@ def test_runs_are_those_of_the_padded_problem(problem, name):
         np.testing.assert_allclose(ours[each], theirs[each], rtol=1e-7, atol=1e-9)
 
 
-def test_all_spaces_tell_the_same_story():
+def test_all_spaces_give_the_same_results():
     for shape in ((5, 2, 4, 3), (5, 2, 2, 3)):
         problem = make(*shape)
         start = weights(problem)

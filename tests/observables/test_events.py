@@ -178,7 +178,7 @@ def test_peaks_of_a_zigzag_over_its_troughs():
     assert list(events["peak_height"]) == [3.0, 2.5]
 
 
-def test_a_loss_that_is_not_a_number_is_no_spike_no_rise_and_not_perfect():
+def test_a_nan_loss_is_neither_a_spike_nor_a_rise_nor_perfect():
     loss, error = np.ones(STEPS), np.zeros(STEPS)
     margins = np.ones((STEPS, TOKENS))
     loss[-1], error[-1], margins[-1] = np.nan, np.nan, np.nan

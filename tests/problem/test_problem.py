@@ -176,7 +176,7 @@ def test_files_bring_back_the_same_bits(tmp_path, suffix, noisy):
 
 
 def test_unreadable_files_are_refused_and_nothing_is_unpickled(tmp_path):
-    with pytest.raises(ValueError, match="is no file"):
+    with pytest.raises(ValueError, match="is not a file"):
         engram.Problem.load(tmp_path / "absent.npz")
     with pytest.raises(ValueError, match=r"unknown ending '.txt'.*\.npz or \.nc"):
         engram.Problem(E, U, P, T).save(tmp_path / "p.txt")

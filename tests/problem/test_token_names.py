@@ -61,7 +61,7 @@ def test_unusable_names_are_refused(case):
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".nc"])
-def test_files_keep_them(tmp_path, suffix):
+def test_files_keep_names(tmp_path, suffix):
     odd = (" the", "naïve\n", "日本")
     path = tmp_path / f"p{suffix}"
     for names, class_names in ((odd, LANDS), (odd, None), (None, LANDS), (None, None)):
@@ -75,7 +75,7 @@ def test_files_with_other_things_for_names_are_refused(tmp_path):
         engram.Problem.load(tmp_path / "p.npz")
 
 
-def test_copies_keep_them():
+def test_copies_keep_names():
     problem = named()
     moved = eqx.tree_at(lambda p: p.inputs, problem, 2 * problem.inputs)
     mapped = jax.tree.map(lambda leaf: leaf + 0, problem)
@@ -164,7 +164,7 @@ def test_what_is_shown_is_short_and_has_no_controls():
     assert engram.Problem(**BARE).shown_names() == ["1", "2", "3"]
 
 
-def test_a_run_in_a_file_keeps_them(tmp_path, here):
+def test_a_run_in_a_file_keeps_names(tmp_path, here):
     flat = np.array([[1.0, 0.0], [0.9, 0.4], [-0.9, 0.5]])
     problem = named(("Rome [bold]", "$x_1$", "_"), inputs=flat, probs=[0.6, 0.3, 0.1])
     problem.save(tmp_path / "p.npz")

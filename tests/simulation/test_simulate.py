@@ -217,7 +217,7 @@ def test_what_is_not_finite_is_said_with_the_step():
     assert run.sizes["step"] == 1
 
 
-def test_nothing_compiles_anew_when_only_numbers_change():
+def test_changing_only_numbers_does_not_recompile():
     options = {"record": ("loss", "weight_norm"), "space": "weights"}
     compiled = []
     listener = lambda event, duration, **_: compiled.append(event)

@@ -208,7 +208,7 @@ def test_an_event_of_ones_own_sees_every_step(at):
     assert int(both.num_spikes) == int(every.num_spikes) > 0
 
 
-def test_events_that_are_none_are_refused():
+def test_invalid_events_are_refused():
     for events, said in (
         ("spikes", "event 'spikes' is not registered. Known: events"),
         ([1], "`events` must be True, False, a fold"),

@@ -1,6 +1,7 @@
 """Descent: an optimizer times a sampling; and the three names that people know."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -9,11 +10,22 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray, PyTree
 
 from engram._checks import InputError, check_count, check_not_negative, is_traced
-from engram._types import Array
+from engram._types import Array, Rate, Scalar
 from engram.dynamics._base import AbstractStepwise
 from engram.dynamics._optimizers import AbstractOptimizer, Plain, wrap
 from engram.dynamics._sampling import AbstractSampling, Batches, Everything, Replayed
 from engram.system import AbstractSystem
+
+
+@runtime_checkable
+class Transformation(Protocol):
+    """What optax has: a pair of functions."""
+
+    @property
+    def init(self) -> Callable[..., Any]: ...
+
+    @property
+    def update(self) -> Callable[..., Any]: ...
 
 
 class Moving(eqx.Module):
@@ -43,12 +55,14 @@ class Descent(AbstractStepwise):
     weight_decay: Any
 
     def __init__(
-        self, optimizer: Any, sampling: Any = None, *, steps: int, weight_decay: Any = None
+        self,
+        optimizer: AbstractOptimizer | Transformation,
+        sampling: AbstractSampling | None = None,
+        *,
+        steps: int,
+        weight_decay: Scalar | None = None,
     ):
-        is_own = isinstance(optimizer, AbstractOptimizer)
-        if not is_own and hasattr(optimizer, "init") and hasattr(optimizer, "update"):
-            optimizer = wrap(optimizer)
-        if not isinstance(optimizer, AbstractOptimizer):
+        if not isinstance(optimizer, AbstractOptimizer | Transformation):
             raise InputError(
                 f"`optimizer` must be an optax transformation or one of engram.dynamics' own, got "
                 f"{optimizer!r}. Try `engram.dynamics.adam(1e-2)`."
@@ -61,6 +75,7 @@ class Descent(AbstractStepwise):
             )
         # An array, so that changing it does not recompile.
         self.steps = np.asarray(check_count("steps", steps, least=0))
+        optimizer = optimizer if isinstance(optimizer, AbstractOptimizer) else wrap(optimizer)
         self.optimizer, self.sampling = optimizer.over(int(self.steps)), sampling
         self.weight_decay = None
         if weight_decay is not None:
@@ -175,7 +190,7 @@ class GradientDescent(Descent):
 
     settings = AbstractStepwise.settings
 
-    def __init__(self, learning_rate: Any, steps: int):
+    def __init__(self, learning_rate: Rate, steps: int):
         super().__init__(Plain(learning_rate), steps=steps)
 
 
@@ -195,7 +210,7 @@ class StochasticGradientDescent(Descent):
     as its mean.
     """
 
-    def __init__(self, learning_rate: Any, steps: int, batch_size: int, *, batches: Any = None):
+    def __init__(self, learning_rate: Rate, steps: int, batch_size: int, *, batches: Any = None):
         sampling = Batches(batch_size) if batches is None else Replayed(batches)
         super().__init__(Plain(learning_rate), sampling, steps=steps)
         if isinstance(sampling, Replayed) and sampling.batches.shape != (steps, batch_size):
@@ -224,12 +239,12 @@ class PracticalDescent(Descent):
 
     def __init__(
         self,
-        optimizer: Any,
+        optimizer: AbstractOptimizer | Transformation,
         steps: int,
         batch_size: int | None = None,
         *,
-        sampling: Any = None,
-        weight_decay: Any = 0.0,
+        sampling: AbstractSampling | None = None,
+        weight_decay: Scalar = 0.0,
     ):
         if batch_size is not None:
             if sampling is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from engram._checks import check_not_negative, is_traced
-from engram._types import Array, Scalar
+from engram._types import Array, Rate, Scalar
 from engram.dynamics._base import rate_at, read_rate
 from engram.system import AbstractSystem, Registered, shown_values
 
@@ -61,7 +61,7 @@ class AbstractOptimizer(Registered):
             return None
         return (
             f"{self.label} acts on the entries of W, not linearly on gradients, so the scores alone do "
-            "not tell the next scores."
+            "not determine the next scores."
         )
 
     @property
@@ -242,32 +242,34 @@ def _rmsprops_divisor(numbers: dict[str, Any], memory: Any) -> Any:
 sgd = Plain
 
 
-def momentum(learning_rate: Any, momentum: Scalar = 0.9) -> Optimizer:
+def momentum(learning_rate: Rate, momentum: Scalar = 0.9) -> Optimizer:
     """Heavy ball: v = beta v + g, W - eta v; stable up to a sharpness of 2 (1 + beta) / eta."""
     numbers = {"learning_rate": learning_rate, "momentum": momentum}
     return _named("momentum", _SGD, numbers, linear=True)
 
 
-def nesterov(learning_rate: Any, momentum: Scalar = 0.9) -> Optimizer:
+def nesterov(learning_rate: Rate, momentum: Scalar = 0.9) -> Optimizer:
     """Nesterov's momentum; stable up to a sharpness of 2 (1 + beta) / (eta (1 + 2 beta))."""
     numbers = {"learning_rate": learning_rate, "momentum": momentum}
     return _named("nesterov", _NESTEROV, numbers, linear=True)
 
 
-def normalised(learning_rate: Any) -> Optimizer:
+def normalised(learning_rate: Rate) -> Optimizer:
     """Normalised descent: W - eta g / |g|. Its steps have a length, so nothing is stable."""
     numbers = {"learning_rate": learning_rate}
     return _named("normalised", _SGD, numbers, linear=True, normalised=True)
 
 
-def adam(learning_rate: Any, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8) -> Optimizer:
+def adam(
+    learning_rate: Rate, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8
+) -> Optimizer:
     """Adam; stable up to a preconditioned sharpness of 2 (1 + b1) / ((1 - b1) eta)."""
     numbers = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "eps": eps}
     return _named("adam", _ADAM, numbers, _adams_divisor)
 
 
 def adamw(
-    learning_rate: Any,
+    learning_rate: Rate,
     b1: Scalar = 0.9,
     b2: Scalar = 0.999,
     eps: Scalar = 1e-8,
@@ -278,18 +280,18 @@ def adamw(
     return _named("adamw", _ADAMW, numbers | {"weight_decay": weight_decay}, _adams_divisor)
 
 
-def rmsprop(learning_rate: Any, decay: Scalar = 0.9, eps: Scalar = 1e-8) -> Optimizer:
+def rmsprop(learning_rate: Rate, decay: Scalar = 0.9, eps: Scalar = 1e-8) -> Optimizer:
     """RMSprop; stable up to a preconditioned sharpness of 2 / eta."""
     numbers = {"learning_rate": learning_rate, "decay": decay, "eps": eps}
     return _named("rmsprop", _RMSPROP, numbers, _rmsprops_divisor)
 
 
-def sign(learning_rate: Any) -> Optimizer:
+def sign(learning_rate: Rate) -> Optimizer:
     """Descent by the sign of each entry of the gradient: its steps have a length, so nothing is stable."""
     return _named("sign", _SIGN, {"learning_rate": learning_rate})
 
 
-def muon(learning_rate: Any, momentum: Scalar = 0.95) -> Optimizer:
+def muon(learning_rate: Rate, momentum: Scalar = 0.95) -> Optimizer:
     """Muon: steps along the orthogonal factor of the averaged gradient."""
     return _named("muon", _muon, {"learning_rate": learning_rate, "momentum": momentum})
 

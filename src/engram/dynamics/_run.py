@@ -65,9 +65,9 @@ class AbstractFold(Registered):
     def describe(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         """The result as variables of a dataset: axes and values by name; by default each part by its name."""
         del last
-        found = named_parts(folded, type(self).__name__.lower())
+        parts = named_parts(folded, type(self).__name__.lower())
         axes = lambda name, x: tuple(f"{name}_{i}" for i in range(np.ndim(x)))
-        return {name: (axes(name, x), np.asarray(x)) for name, x in found.items()}
+        return {name: (axes(name, x), np.asarray(x)) for name, x in parts.items()}
 
     def describe_all(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         """The results of many runs, one in each row of what was folded: by default one after another."""

@@ -212,16 +212,16 @@ class Events(AbstractFold):
 
     def describe_all(self, folded: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         """As `describe`, of one run or of a run in each row; without spikes and changes one by one."""
-        found: dict[str, tuple[tuple[str, ...], Any]] = {}
+        variables: dict[str, tuple[tuple[str, ...], Any]] = {}
         if folded.accuracy is not None:
             first, last_wrong = Accuracy(*map(np.asarray, folded.accuracy))
             stays = last_wrong + 1
-            found["first_perfect"] = ((), _steps(first))
-            found["perfect_from"] = ((), np.where(stays <= last, stays, np.nan))
+            variables["first_perfect"] = ((), _steps(first))
+            variables["perfect_from"] = ((), np.where(stays <= last, stays, np.nan))
         if folded.losses is not None:
             losses = Losses(*jax.tree.map(np.asarray, tuple(folded.losses)))
             counts = Counts(*jax.tree.map(np.asarray, tuple(folded.counts)))
-            found |= {
+            variables |= {
                 "last_rise": ((), _steps(counts.last_rise)),
                 "num_spikes": ((), counts.num_spikes),
                 "highest_spike": ((), np.where(counts.num_spikes > 0, losses.highest, np.nan)),
@@ -230,15 +230,15 @@ class Events(AbstractFold):
                 "highest_rise": ((), losses.highest),
             }
             if counts.num_peaks is not None:
-                found["num_peaks"] = ((), counts.num_peaks)
+                variables["num_peaks"] = ((), counts.num_peaks)
         if folded.tokens is not None and np.shape(folded.tokens)[-1]:
             names = ("first_learnt", "first_forgotten", "last_forgotten", "last_relearnt")
             times, *steps = np.moveaxis(np.asarray(folded.tokens), -2, 0)
             right = np.asarray(folded.margins) > 0
             per_token = {"num_learnt": times + right, "num_forgotten": times}
             per_token |= {name: _steps(each) for name, each in zip(names, steps, strict=True)}
-            found |= {name: (("token",), value) for name, value in per_token.items()}
-        return found
+            variables |= {name: (("token",), value) for name, value in per_token.items()}
+        return variables
 
 
 def _steps(value: Any) -> np.ndarray:
@@ -363,7 +363,7 @@ def _entries(folded: Found) -> dict[str, tuple[tuple[str, ...], Any]]:
 
 
 def _numbers(look: Look) -> tuple[Any, Any, Any]:
-    """Loss, 0-1 loss and margins; a system that has no tokens, or cannot tell right from wrong, has none."""
+    """Loss, 0-1 loss and margins; a system that has no tokens, or knows neither right nor wrong, has none."""
     loss = jnp.asarray(look.loss)
     error = jnp.full_like(loss, jnp.nan) if look.error is None else look.error
     margins = jnp.zeros(loss.shape + (0,), loss.dtype) if look.margins is None else look.margins

@@ -1,4 +1,4 @@
-"""What is noted at each recorded step: observables by name."""
+"""What is recorded at a step: observables by name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def make_record(names: str | Sequence[Any], system: Any, dynamics: Any, key: Any
     try:
         for item in named.values():
             check_table("observable", item)
-        found = [make_observable(item) for item in named.values()]
+        observables = [make_observable(item) for item in named.values()]
     except InputError as error:
         raise InputError(f"`record`: {error}") from None
-    return Record(tuple(named), tuple(each.prepare(system, dynamics) for each in found), key)
+    return Record(tuple(named), tuple(each.prepare(system, dynamics) for each in observables), key)

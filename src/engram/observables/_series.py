@@ -23,7 +23,7 @@ class Shown(AbstractSystem):
         return state
 
     def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
-        self._cannot_tell("grad")
+        self._does_not_know("grad")
 
 
 @in_input_precision

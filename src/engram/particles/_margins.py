@@ -35,7 +35,7 @@ class MarginSystem(ScoreSystem):
 
     Args:
         problem: What is to be remembered; two classes, certain targets.
-        origin: The weights that a run starts from, which the margins alone do not tell; zero by default.
+        origin: The weights that a run starts from, which the margins alone do not determine; zero by default.
 
     Paper: eq:two-descent, for any number of tokens.
     """
@@ -142,4 +142,4 @@ class BareMarginSystem(MarginSystem):
         return MarginState(moved.margins, state.coefficients, state.kept)
 
     def weights(self, state: MarginState) -> Weights:
-        self._cannot_tell("weights")
+        self._does_not_know("weights")

@@ -71,7 +71,7 @@ class ParticleSystem(ScoreSystem):
 
     Args:
         problem: What is to be remembered.
-        origin: The weights that a run starts from, which the particles alone do not tell; zero by default.
+        origin: The weights that a run starts from, which particles alone do not determine; zero by default.
         shaken: Whether noise on W itself is added up, too.
 
     Paper: thm:inter.

@@ -16,7 +16,7 @@ class Names:
     """What tokens and classes are called, or None.
 
     To JAX a node without arrays that equals every other of its kind: problems that differ in names
-    alone share every compiled program. A program is therefore not told the names, and what it returns
+    alone share every compiled program. A program therefore does not see the names, and what it returns
     has none; they are read from the problem that was given, outside of programs.
 
     Args:

@@ -42,23 +42,23 @@ def read_arrays(
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"`path` is no file: {path}. Check the name.")
+        raise InputError(f"`path` is not a file: {path}. Check the name.")
     if path.suffix not in (".npz", ".nc"):
         raise InputError(f"`path` has the unknown ending {path.suffix!r}: {path}. {_FORMATS}")
     try:
-        found = read_npz(path) if path.suffix == ".npz" else _read_netcdf(path)
+        arrays = read_npz(path) if path.suffix == ".npz" else _read_netcdf(path)
     except Exception as error:  # of what type depends on where a file is damaged
         raise InputError(
             f"`path` cannot be read as {path.suffix}: {path} ({one_line(error)}). "
             "It is damaged, or of another kind; write it again with `problem.save`."
         ) from None
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in arrays]
     if missing:
         raise InputError(
             f"`path` lacks the array{'s' if len(missing) > 1 else ''} {', '.join(missing)}: "
-            f"{path} holds {', '.join(found) or 'nothing'}. Is it a problem file?"
+            f"{path} holds {', '.join(arrays) or 'nothing'}. Is it a problem file?"
         )
-    return {name: found[name] for name in (*names, *optional) if name in found}
+    return {name: arrays[name] for name in (*names, *optional) if name in arrays}
 
 
 def one_line(error: Exception) -> str:
@@ -68,7 +68,7 @@ def one_line(error: Exception) -> str:
 
 def read_npz(path: str | os.PathLike[str], names: Collection[str] | None = None) -> dict[str, Any]:
     """Those of the named arrays that a `.npz` has, by default all; if it is damaged, any exception."""
-    # Opened here, since np.load leaves a file open that turns out to be no archive.
+    # Opened here, since np.load leaves a file open that turns out not to be an archive.
     with open(path, "rb") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):

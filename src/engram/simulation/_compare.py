@@ -1,29 +1,30 @@
 """compare: several dynamics on one problem, aligned in the time eta t."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_choice
-from engram._types import ArrayLike
+from engram._types import ArrayLike, Space, Table
 from engram.dynamics import AbstractDynamics, AbstractFlow
 from engram.problem import Problem
 from engram.simulation._simulate import simulate
+from engram.system import AbstractSystem
 
 
 def compare(
-    problem: Problem,
-    dynamics: Any,
+    problem: Problem | AbstractSystem,
+    dynamics: Mapping[str, AbstractDynamics],
     *,
     times: ArrayLike | None = None,
     num: int = 200,
-    spacing: str = "linear",
+    spacing: Literal["linear", "log"] = "linear",
     start: ArrayLike | None = None,
-    record: Sequence[str] = ("loss", "error", "margins"),
-    space: str = "auto",
+    record: str | Sequence[str | Table] = ("loss", "error", "margins"),
+    space: Space = "auto",
     key: PRNGKeyArray | int | None = None,
 ) -> xr.Dataset:
     """Run several dynamics on one problem and align them in the time eta t.
@@ -32,7 +33,7 @@ def compare(
     a run has ended, its records are NaN.
 
     Args:
-        problem: What is to be remembered.
+        problem: What is to be remembered, or a system.
         dynamics: Dynamics by the names they have in the result.
         times: The common times; by default `num` of them up to the longest run's end.
         num: How many, when `times` is not given.
@@ -72,7 +73,7 @@ def compare(
 
 
 def _aligned(
-    problem: Problem, dynamics: Any, common: np.ndarray, options: dict[str, Any]
+    problem: Problem | AbstractSystem, dynamics: Any, common: np.ndarray, options: dict[str, Any]
 ) -> xr.Dataset:
     """The records of a run nearest to the common times, NaN where it had ended."""
     times = common[common <= dynamics.end * (1 + 1e-12)]

@@ -15,7 +15,7 @@ from engram.registry import find, table
 
 _STEPS = {  # events whose values are steps
     "first_perfect": "first step without error",
-    "perfect_from": "step from which there is no error any more",
+    "perfect_from": "step from which on there is no error",
     "last_rise": "last step at which the loss rose (length of the oscillation)",
     "spike_start": "step at which a spike leaves the running minimum",
     "spike_step": "step of a spike's peak",

@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, read_array
 from engram._precision import in_double
-from engram._types import ArrayLike
+from engram._types import ArrayLike, Space, Table
 from engram.dynamics import (
     AbstractDynamics,
     AbstractFlow,
@@ -45,19 +45,19 @@ class Interrupted(KeyboardInterrupt):
 
 
 def simulate(
-    problem: Problem | AbstractSystem | Mapping[str, Any],
-    dynamics: Any,
+    problem: Problem | AbstractSystem | Table,
+    dynamics: AbstractDynamics | Table,
     *,
-    system: Any = None,
+    system: str | Table | None = None,
     start: ArrayLike | None = None,
-    record: Sequence[Any] = ("loss", "error", "margins"),
-    space: str = "auto",
+    record: str | Sequence[str | Table] = ("loss", "error", "margins"),
+    space: Space = "auto",
     key: PRNGKeyArray | int | None = None,
     at: ArrayLike | None = None,
     every: int | None = None,
     points: int | None = None,
-    stop: Any = None,
-    events: bool | str | AbstractFold | Sequence[Any] = True,
+    stop: float | str | Mapping[str, float] | None = None,
+    events: bool | str | AbstractFold | Table | Sequence[bool | str | AbstractFold | Table] = True,
     spike_factor: float = SPIKE_FACTOR,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
@@ -106,8 +106,8 @@ def simulate(
 
 @in_double
 def simulate_arrays(
-    problem: Problem | AbstractSystem | Mapping[str, Any],
-    dynamics: Any,
+    problem: Problem | AbstractSystem | Table,
+    dynamics: AbstractDynamics | Table,
     *,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,

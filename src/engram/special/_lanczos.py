@@ -72,13 +72,13 @@ def largest_eigenpairs(
     apply = lambda v: flat(v) / scale
 
     clear = lambda v, Q: v - along(Q, v) @ Q
-    apart = clear if num > 1 else (lambda v, _: v)  # of the eigenvectors found before
+    apart = clear if num > 1 else (lambda v, _: v)  # of the eigenvectors known already
 
     def unit(v):
         norm = length(v)
         return jnp.where(norm > 0, v / jnp.where(norm > 0, norm, 1.0), v), norm
 
-    def extend(found, j, carry):
+    def extend(known, j, carry):
         Q, T, v, b, alive, size, count = carry
         Av = apply(v)
         a = dot(v, Av)
@@ -86,7 +86,7 @@ def largest_eigenpairs(
         # first step after a restart that pass also takes off what couples to the vectors kept.)
         rest = Av - a * v - b * Q[j - 1]
         Q = Q.at[j].set(v)
-        rest = apart(clear(rest, Q), found)
+        rest = apart(clear(rest, Q), known)
         before, b = b, length(rest)
         size = jnp.maximum(size, jnp.sqrt(a * a + before * before + b * b))  # the length of Av
         goes_on = alive & (b > 8 * n * eps * size)  # else what is left is rounding: the space ended
@@ -95,18 +95,18 @@ def largest_eigenpairs(
         v = jnp.where(goes_on, rest / jnp.where(b > 0, b, 1.0), 0.0)
         return Q, T, v, b, goes_on, size, count + alive
 
-    def improve(found, carry):
+    def improve(known, carry):
         _, _, (Q, T, v, alive, size), begin, rounds = carry
         first = (Q, T, v, jnp.zeros((), dtype), alive, size, begin)
         Q, T, v, b, alive, size, count = jax.lax.fori_loop(
-            begin, m, lambda j, carry: extend(found, j, carry), first
+            begin, m, lambda j, carry: extend(known, j, carry), first
         )
         # Vectors that were never made must not win: put them below every other value.
         never = jnp.arange(m) >= count
         T = T - jnp.diag(jnp.where(never, 2 * jnp.abs(T).sum() + 1, 0.0))
         values, S = jnp.linalg.eigh(T)
         best = S[:, -kept:].T @ Q
-        top, _ = unit(apart(best[-1], found))
+        top, _ = unit(apart(best[-1], known))
         Atop = apply(top)
         value = dot(top, Atop)
         residual = length(Atop - value * top)
@@ -120,22 +120,22 @@ def largest_eigenpairs(
         return EigenPair(value, top, residual), goes_on, state, jnp.asarray(kept), rounds + 1
 
     def find(before, index):
-        found, size = before
+        known, size = before
         zero = jnp.zeros((), dtype)
-        # A new start each time: the old one may be spent on the vectors already found.
+        # A new start each time: the old one may be spent on the vectors already known.
         v = jnp.roll(first_vector, index)
-        v, norm = unit(apart(apart(v, found), found))
+        v, norm = unit(apart(apart(v, known), known))
         state = (jnp.zeros((m, n), dtype), jnp.zeros((m, m), dtype), v, norm > 0, size)
         nothing = EigenPair(zero, jnp.zeros_like(v), zero)
         none = jnp.zeros((), int)
         ended = jax.lax.while_loop(
             lambda carry: carry[1] & (carry[4] < _ROUNDS),
-            lambda carry: improve(found, carry),
+            lambda carry: improve(known, carry),
             (nothing, jnp.array(True), state, none, none),
         )
         (value, v, residual), size = ended[0], ended[2][-1]
         pair = EigenPair(scale * value, unravel(v), scale * residual)
-        return (found.at[index].set(v), size), pair  # what is rounding is measured by the largest
+        return (known.at[index].set(v), size), pair  # what is rounding is measured by the largest
 
     none_yet = (jnp.zeros((num, n), dtype), jnp.zeros((), dtype))
     return jax.lax.scan(find, none_yet, jnp.arange(num))[1]
