@@ -12,9 +12,9 @@ import xarray as xr
 
 import cases
 import engram
+from engram import _memory_limits, memory
 from engram import dynamics as D
-from engram import memory
-from engram.simulation import _compare, _simulate
+from engram.simulation import _compare, _segments, _simulate
 from engram.simulation._when import choose_steps, log_spaced
 
 TWO = engram.two_tokens(0.95, 0.75)
@@ -192,6 +192,18 @@ def test_more_steps_than_fit_into_memory_are_compared_or_refused():
         engram.GradientDescent(D.warmup(1.0, 10), 10**12)
     with pytest.raises(engram.InputError, match="`batch_size`.*1000000000000"):
         engram.StochasticGradientDescent(1.0, 2, 10**12)
+
+
+def test_runs_that_do_not_fit_into_memory_are_refused(monkeypatch):
+    monkeypatch.setattr(_memory_limits, "_memory", lambda: 2**20)
+    monkeypatch.setattr(_segments, "_LARGE", 0)
+    with pytest.raises(
+        engram.InputError, match=r"`records` = 100001 would.*leave 'margins' out of `record`"
+    ):
+        engram.simulate(TWO, engram.GradientDescent(10.0, 100_000), every=1)
+    many = engram.Problem(np.ones((1000, 1)), np.eye(2), np.full(1000, 1e-3), np.zeros(1000, int))
+    with pytest.raises(engram.InputError, match=r"`num_tokens` = 1000.* would need about 0 GiB"):
+        engram.simulate(many, engram.GradientDescent(10.0, 1), space="particles")
 
 
 def test_stopping_early():

@@ -15,6 +15,7 @@ from engram.system import AbstractSystem, Look
 NEVER = -1  # inside the fold only: results say "not reached" by NaN
 SPIKE_FACTOR = 1.1  # a loss this many times above its running minimum is a spike
 PARTS = ("accuracy", "losses", "peaks", "tokens")
+_LARGE = 2**20  # tokens
 _NUMBERS = 2**13  # about that many tokens' margins are kept before the host must empty the ledger
 
 
@@ -135,7 +136,10 @@ class Events(AbstractFold):
             known["margins"] = jnp.full(N, jnp.nan, dtype)
             known["tokens"] = jnp.full((5, N), NEVER, int).at[0].set(0)
         if self.capacity != 0:
-            capacity = self.capacity or max(2 * BURST, _NUMBERS // (N + 1))
+            least = (
+                2 * BURST if N <= _LARGE else 4
+            )  # rows of millions of numbers each: a few are enough
+            capacity = self.capacity or max(least, _NUMBERS // (N + 1))
             row = (jnp.zeros(6, int), jnp.zeros(2 + 2 * N, dtype))
             known["ledger"] = empty_ledger(capacity, row, _read)
         return Found(**known)

@@ -9,12 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from engram._checks import InputError
+from engram._memory_limits import check_fits
 from engram.dynamics import BURST, Carry, Context, Status, Trajectory, moment_of, run
 from engram.observables import Record, events_of_series
 from engram.simulation._drive import Drained
 
 _POINTS = 256  # records per compiled segment, at most
 _ROOM = 2**20  # numbers in the records of a segment, about
+_LARGE = 2**26  # from so many numbers on it is asked whether records fit into memory
 _SECONDS = 0.2  # how long a segment may take, so that Ctrl-C and progress are prompt
 
 
@@ -42,9 +45,24 @@ def segment_size(numbers: int, count: int) -> int:
         count: How many steps are recorded in all.
     """
     most = max(_ROOM // numbers, 1)
-    most = min(_POINTS, max(64, 1 << (most.bit_length() - 1)))
+    least = 64 if numbers <= _ROOM else 4  # of millions of numbers each, a few are enough
+    most = min(_POINTS, max(least, 1 << (most.bit_length() - 1)))
     fours = ((max(count, 1) - 1).bit_length() + 1) // 2
     return min(most, 4**fours)
+
+
+def _check_records(context: Context, record: Record, carry: Carry, count: int) -> None:
+    """Refuse records that do not fit into memory; XLA would end the process."""
+    if context.system.size(context.dynamics.state_of(carry.inner)) * count < _LARGE:
+        return
+    shapes = eqx.filter_eval_shape(record, context.system, context.dynamics, carry)
+    sizes = {name: count * x.size * x.dtype.itemsize for name, x in shapes.items()}
+    try:
+        check_fits(2 * sum(sizes.values()), records=count)
+    except InputError as error:
+        largest = max(sizes, key=lambda name: sizes[name])
+        hint = f"Record less often with `points`, or leave {largest!r} out of `record`."
+        raise InputError(f"{str(error).removesuffix('Choose smaller ones.')}{hint}") from None
 
 
 class Segments:
@@ -64,6 +82,7 @@ class Segments:
         self.rows: list[Any] = []
         self.drained, self.status = Drained(), Status.RUNNING
         size = context.system.size(state)
+        _check_records(context, record, self.carry, len(steps))
         self._size = segment_size(size, len(steps))
         # Between records that are close there is no room for a burst.
         self._bursts = bool(np.diff(steps, prepend=0, append=self.total).max() >= BURST)

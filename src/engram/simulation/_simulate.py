@@ -30,7 +30,7 @@ from engram.simulation._dataset import Labelled, label
 from engram.simulation._drive import drive
 from engram.simulation._segments import Segments, flow_path
 from engram.simulation._source import Request, source_of
-from engram.simulation._space import choose_space, make_system
+from engram.simulation._space import check_space, choose_space, make_system
 from engram.simulation._stop import make_stop
 from engram.simulation._when import choose_steps
 from engram.system import AbstractSystem
@@ -215,6 +215,7 @@ def _place(what: Any, dynamics: AbstractDynamics, start: Any, space: str) -> tup
         W = read_array("start", problem.zero_weights if start is None else start)
         MemorySystem(problem).check(W)
         chosen = choose_space(problem, dynamics, space)
+        check_space(problem, chosen)
         return *make_system(problem, dynamics, chosen, jnp.asarray(W, float)), chosen
     if not isinstance(what, AbstractSystem):
         raise InputError(

@@ -3,6 +3,7 @@
 from typing import Any
 
 from engram._checks import InputError, check_choice
+from engram._memory_limits import check_fits
 from engram._types import Weights
 from engram.memory import MemorySystem
 from engram.particles import MarginSystem, ParticleSystem
@@ -18,6 +19,13 @@ def choose_space(problem: Problem, dynamics: Any, space: str) -> str:
     if space in ("particles", "margins"):
         raise InputError(f"`space` = {space!r} is impossible here: {reason} Use 'weights'.")
     return "weights"
+
+
+def check_space(problem: Problem, space: str) -> None:
+    """Refuse a run that would not fit into memory: a state, its gradient and copies of them."""
+    N, M, d, k = problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim
+    more = {"weights": 0, "particles": N**2 + M**2 + 4 * N * M, "margins": N**2}[space]
+    check_fits(8 * (4 * k * d + more), num_tokens=N, num_classes=M, dim=max(d, k))
 
 
 def make_system(problem: Problem, dynamics: Any, space: str, W: Weights) -> tuple[Any, Any]:

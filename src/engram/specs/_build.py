@@ -6,12 +6,10 @@ from typing import Any
 import xarray as xr
 
 from engram._checks import InputError
-from engram._memory_limits import check_fits
 from engram._precision import in_double
-from engram.dynamics import AbstractDynamics
 from engram.problem import Problem
 from engram.registry import make
-from engram.simulation import Interrupted, choose_space, simulate
+from engram.simulation import Interrupted, simulate
 from engram.specs._read import SimulationSpec
 from engram.specs._stored import write_spec
 
@@ -48,11 +46,7 @@ def simulate_spec(
     problem = build_problem(spec.problem) if problem is None else problem
     run, dynamics = dict(spec.run), make("dynamics", spec.dynamics)
     scale, seed = run.pop("start_scale"), run.pop("seed")
-    what: Any = problem
-    if spec.system is None:
-        _check_fits(problem, dynamics, run["space"])
-    else:
-        what = build_system(spec.system, problem)
+    what: Any = problem if spec.system is None else build_system(spec.system, problem)
     events = [True if item == "events" else make("event", item) for item in run.pop("events")]
     events = events[0] if len(events) == 1 else events or False
     usual = {"start": what.draw_start(scale, seed) if scale else None, "key": seed}
@@ -63,11 +57,3 @@ def simulate_spec(
         )
     except Interrupted as stopped:
         raise Interrupted(complete(stopped.partial)) from None
-
-
-def _check_fits(problem: Problem, dynamics: AbstractDynamics, space: str) -> None:
-    """Refuse a run that would not fit into memory: a state, its gradient and copies of them."""
-    N, M, d, k = problem.num_tokens, problem.num_classes, problem.dim, problem.output_dim
-    space = choose_space(problem, dynamics, space)
-    more = {"weights": 0, "particles": N**2 + M**2 + 4 * N * M, "margins": N**2}[space]
-    check_fits(8 * (4 * k * d + more), num_tokens=N, num_classes=M, dim=max(d, k))
