@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import scipy.stats
 
 import cases
 import engram
@@ -198,6 +199,7 @@ def test_batches_follow_the_law():
     counts = np.asarray(laws) * size
     np.testing.assert_allclose(counts.sum(axis=1), size)
     p = problem.probs
+    assert scipy.stats.chisquare(counts.sum(axis=0), draws * size * p).pvalue > 1e-6
     error = np.sqrt(p * (1 - p) * size / draws)
     assert (np.abs(counts.mean(axis=0) - size * p) < 5 * error).all()
     covariance = np.cov(counts.T, bias=True)
