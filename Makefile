@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help reproduce test test-settings lint bench docs explore clean
+.PHONY: help reproduce test test-settings lint release bench docs explore clean
 
 VENV := .venv
 BIN  := $(VENV)/bin
@@ -24,6 +24,7 @@ help:
 	@echo "  make test        run all the tests"
 	@echo "  make test-settings   run some of them again under JAX settings that users have on"
 	@echo "  make lint        format, types and import layers"
+	@echo "  make release     build wheel and sdist into dist/, and try them with the lowest versions of all dependencies"
 	@echo "  make bench       side by side with plain PyTorch (installs torch)"
 	@echo "  make docs        build the documentation into docs/_build/html"
 	@echo "  make explore     open the browser explorer"
@@ -53,6 +54,9 @@ lint: $(VENV)/.has-test
 	@$(BIN)/ruff check .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
+
+release: $(VENV)/.has-test
+	@$(BIN)/python tools/check_release.py
 
 bench: $(VENV)/.has-bench
 	@$(BIN)/engram bench $(ARGS)
