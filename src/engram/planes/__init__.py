@@ -1,5 +1,8 @@
 """Two-dimensional slices of the weights: the loss, its gradient and its curvature over them."""
 
+from engram.memory.dense import sharpness_along as sharpness_along
+from engram.memory.dense import span_size as span_size
+from engram.memory.dense import wrong_margins as wrong_margins
 from engram.planes._landscape import QUANTITIES as QUANTITIES
 from engram.planes._landscape import landscape as landscape
 from engram.planes._plane import Plane as Plane
@@ -9,6 +12,3 @@ from engram.planes._plane import memory_plane as memory_plane
 from engram.planes._plane import plane_through as plane_through
 from engram.planes._plane import principal_plane as principal_plane
 from engram.planes._regions import error_regions as error_regions
-from engram.planes._spectra import sharpness_along as sharpness_along
-from engram.planes._spectra import span_size as span_size
-from engram.planes._spectra import wrong_margins as wrong_margins

@@ -9,16 +9,8 @@ import xarray as xr
 
 from engram import memory
 from engram._checks import InputError, check_count
+from engram.memory import dense
 from engram.planes._plane import Plane
-from engram.planes._spectra import (
-    block_size,
-    eigenvalues,
-    is_wrong,
-    largest,
-    recall,
-    span_size,
-    wrong_margins,
-)
 from engram.problem import Problem
 
 QUANTITIES = ("loss", "error", "gradient", "sharpness", "eigenvalues")
@@ -58,7 +50,9 @@ def landscape(
         raise InputError("`problem` must have certain targets for a landscape.")
     x, y = _axis("first", first), _axis("second", second)
     a, b = (grid.ravel() for grid in np.meshgrid(x, y))
-    block = block_size(problem, curved="sharpness" in quantities or "eigenvalues" in quantities)
+    block = dense.block_size(
+        problem, curved="sharpness" in quantities or "eigenvalues" in quantities
+    )
     slices = [
         _evaluate(problem, plane, a[at : at + block], b[at : at + block], quantities)
         for at in range(0, len(a), block)
@@ -91,27 +85,26 @@ def _evaluate(
     problem: Problem, plane: Plane, a: np.ndarray, b: np.ndarray, quantities: Sequence[str]
 ) -> dict[str, np.ndarray]:
     p = np.asarray(problem.probs)
-    m0, m1, m2 = (
-        wrong_margins(problem, np.asarray(V)) for V in (plane.origin, plane.first, plane.second)
-    )
+    parts = (plane.origin, plane.first, plane.second)
+    m0, m1, m2 = (dense.wrong_margins(problem, np.asarray(V)) for V in parts)
     m = m0 + a[:, None, None] * m1 + b[:, None, None] * m2  # (G, N, M - 1)
-    here = recall(m)
+    here = dense.recall(m)
     found: dict[str, np.ndarray] = {}
     if "loss" in quantities:
         found["loss"] = (p * here.losses).sum(-1)
     if "error" in quantities:
-        classes = np.nonzero(is_wrong(problem))[1].reshape(len(p), -1)
-        later = classes > np.asarray(problem.labels)[:, None]
+        later = np.arange(problem.num_classes - 1) >= np.asarray(problem.labels)[:, None]
         right = ((m > 0) | ((m == 0) & later)).all(-1)
         found["error"] = (p * ~right).sum(-1)
     if "gradient" in quantities:
         found["gradient"] = np.stack(
             [-(p * (here.wrong * k).sum(-1)).sum(-1) for k in (m1, m2)], axis=-1
         )
-    if "eigenvalues" in quantities or ("sharpness" in quantities and span_size(problem) <= _DENSE):
-        values = eigenvalues(problem, here)
-        found["eigenvalues"] = values
-        found["sharpness"] = largest(values)
+    if "eigenvalues" in quantities or (
+        "sharpness" in quantities and dense.span_size(problem) <= _DENSE
+    ):
+        found["eigenvalues"] = dense.eigenvalues(problem, here)
+        found["sharpness"] = dense.largest(found["eigenvalues"])
     elif "sharpness" in quantities:
         points = zip(a, b, strict=True)
         sharp = [float(memory.sharpness(problem, plane.weights(*at))) for at in points]

@@ -1,12 +1,12 @@
-"""The Hessian's eigenvalues at many weights at once, by dense algebra over the span of the updates."""
+"""Recall and curvature at many weights at once: dense NumPy algebra for small problems, without compiling."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from engram import memory
 from engram._checks import check_floats
 from engram._types import ArrayLike
+from engram.memory._span import update_bases
 from engram.problem import Problem
 
 ROOM = 2**23  # numbers at a time, in the largest array of a block of points
@@ -49,7 +49,7 @@ def wrong_margins(problem: Problem, W: np.ndarray) -> np.ndarray:
 
 def span_size(problem: Problem) -> int:
     """How many directions of W the updates span."""
-    B, A = memory.update_bases(problem)
+    B, A = update_bases(problem)
     return B.shape[1] * A.shape[1]
 
 
@@ -57,9 +57,8 @@ def block_size(problem: Problem, *, curved: bool) -> int:
     """How many points fit into the room, with or without their Hessians."""
     each = problem.num_tokens * problem.num_classes
     if curved:
-        B, A = memory.update_bases(problem)
-        size = B.shape[1] * A.shape[1]
-        each = max(each * B.shape[1], problem.num_tokens * B.shape[1] ** 2, size**2)
+        outputs = update_bases(problem)[0].shape[1]
+        each = max(each * outputs, problem.num_tokens * outputs**2, span_size(problem) ** 2)
     return max(1, min(4096, ROOM // max(each, 1)))
 
 
@@ -69,7 +68,7 @@ def eigenvalues(problem: Problem, found: Recall) -> np.ndarray:
     Outputs are measured from the likeliest class: their mean is then small where one class has nearly all
     the mass, and the square of the mean takes no digits from the mean of the squares.
     """
-    B, A = (np.asarray(basis) for basis in memory.update_bases(problem))
+    B, A = (np.asarray(basis) for basis in update_bases(problem))
     N, G = found.wrong.shape[1], len(found.wrong)
     spread = (
         _two_spread(problem, B, found) if found.wrong.shape[2] == 1 else _spread(problem, B, found)
