@@ -30,6 +30,7 @@ MODULES = {
     "engram.audits": "The audit",
     "engram.sweeps": "Sweeps",
     "engram.transformer": "The transformer",
+    "engram.pictures": "Pictures",
     "engram.figures": "The figures",
     "engram.special": "Numerical tools",
     "engram.system": "What moves",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram import memory as memory
     from engram import observables as observables
     from engram import particles as particles
+    from engram import pictures as pictures
     from engram import planes as planes
     from engram import problem as problem
     from engram import registry as registry
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram.dynamics import StochasticGradientDescent as StochasticGradientDescent
     from engram.dynamics import StochasticGradientFlow as StochasticGradientFlow
     from engram.explorer import explore as explore
+    from engram.pictures import plot as plot
     from engram.planes import landscape as landscape
     from engram.problem import Problem as Problem
     from engram.problem import from_gram as from_gram
@@ -61,6 +63,7 @@ _NAMES = {
         "StochasticGradientFlow",
     ],
     "explorer": ["explore"],
+    "pictures": ["plot"],
     "planes": ["landscape"],
     "problem": ["Problem", "from_gram", "gaussian", "on_sphere", "one_hot", "orthonormal", "two_tokens"],
     "simulation": ["compare", "events", "simulate"],
@@ -68,8 +71,8 @@ _NAMES = {
 }  # fmt: skip
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 _MODULES = (
-    "audits", "capacity", "dynamics", "explorer", "figures", "memory", "observables", "particles", "planes",
-    "problem", "registry", "simulation", "special", "sweeps", "system", "theory", "transformer",
+    "audits", "capacity", "dynamics", "explorer", "figures", "memory", "observables", "particles", "pictures",
+    "planes", "problem", "registry", "simulation", "special", "sweeps", "system", "theory", "transformer",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]

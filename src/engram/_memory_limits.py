@@ -1,6 +1,7 @@
 """Whether arrays fit into memory, asked before they are made: XLA ends the process where they do not."""
 
 import os
+from typing import Any
 
 from engram._checks import InputError, check_count
 
@@ -24,6 +25,22 @@ def check_fits(bytes_needed: int, **sizes: int) -> None:
             f"{named} would need about {bytes_needed / 2**30:,.0f} GiB, and this machine has "
             f"{memory / 2**30:.1f} GiB. Choose smaller ones."
         )
+
+
+def loaded(array: Any) -> Any:
+    """An array of xarray's in memory, if it fits; damage to the store that it comes from is reported."""
+    check_fits(array.nbytes, **{str(axis): size for axis, size in array.sizes.items()})
+    try:
+        return array.load()
+    except MemoryError:
+        raise
+    except Exception as error:  # zarr reports damage in many ways
+        first_line = (str(error).splitlines() or [""])[0]
+        raise InputError(
+            f"{array.encoding.get('source', 'the store')} is damaged: `{array.name}` in it cannot be read "
+            f"({type(error).__name__}: {first_line}). Run `engram sweep` with its spec again, which computes "
+            "what is damaged again."
+        ) from None
 
 
 def _memory() -> int:

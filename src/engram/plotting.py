@@ -1,6 +1,7 @@
 """How pictures look: one palette, one style, and the plane of a memory drawn alike everywhere."""
 
 import contextlib
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,9 +60,18 @@ def style() -> Iterator[None]:
         yield
 
 
+class Picture(Figure):
+    """A figure that belongs to no window and needs no closing; notebooks show it."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=120)
+        return file.getvalue()
+
+
 def new_figure(width: float, height: float) -> Figure:
-    """A figure that belongs to no window and needs no closing."""
-    return Figure(figsize=(width, height), layout="constrained")
+    """An empty picture of a size in inches."""
+    return Picture(figsize=(width, height), layout="constrained")
 
 
 def rate_style(rate: Any) -> dict[str, Any]:

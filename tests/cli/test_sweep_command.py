@@ -69,7 +69,7 @@ def test_slices_and_defaults(store, tmp_path, capsys):
         value="max_loss",
     )
     plot(store, tmp_path / "default.svg")
-    assert "fix another with --at" in capsys.readouterr().out
+    assert "p1 = 0.6; correlation = 0.9167" in capsys.readouterr().out  # the nearest
     assert (tmp_path / "slice.pdf").exists()
 
 
@@ -77,7 +77,7 @@ def test_slices_and_defaults(store, tmp_path, capsys):
     ("options", "message"),
     [
         ({"x": "colour"}, "not an axis"),
-        ({"value": "height"}, "--value must be among first_perfect, max_loss"),
+        ({"value": "height"}, "`value` must be among first_perfect, max_loss"),
         ({"at": ["p1"]}, "AXIS=NUMBER"),
         ({"at": ["correlation=nan"]}, "AXIS=NUMBER, got 'correlation=nan'"),
         ({"at": ["correlation=inf"]}, "AXIS=NUMBER, got 'correlation=inf'"),

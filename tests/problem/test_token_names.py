@@ -184,18 +184,15 @@ def test_a_run_in_a_file_keeps_names(tmp_path, here):
 
 
 def test_pictures_have_them_in_the_legend():
-    from engram.figures.run_picture import draw_run
-
     problem = named(("Rome", "$x_1$", "_"))
     run = engram.simulate(problem, engram.GradientDescent(1.0, 5))
-    figure = draw_run(run, problem, "a title")
-    labels = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    figure = engram.plot(run)
+    labels = [text.get_text() for text in figure.axes[2].get_legend().get_texts()]
     assert labels == ["token Rome", r"token \$x_1\$", "token _"]
     figure.savefig("/dev/null", format="png")
 
 
 def test_sweeps_and_their_stores_keep_them(tmp_path):
-    from engram.figures.sweep_picture import draw_sweep
     from engram.sweeps import open_sweep
 
     named(("Rome", "$x$", "_")).save(tmp_path / "p.npz")
@@ -208,8 +205,8 @@ def test_sweeps_and_their_stores_keep_them(tmp_path):
     engram.sweep(spec, store=tmp_path / "s.zarr")
     for found in (engram.sweep(spec), open_sweep(tmp_path / "s.zarr")):
         assert found.token.values.tolist() == ["Rome", "$x$", "_"]
-        figure, _ = draw_sweep(found, value="final_margins", x="learning_rate", y="token")
+        figure = engram.plot(found, value="final_margins", x="learning_rate", y="token")
         ticks = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
         assert ticks == ["Rome", r"\$x\$", "_"]
         figure.savefig("/dev/null", format="png")
-        draw_sweep(found, value="final_margins", at={"token": 1.0})
+        engram.plot(found, value="final_margins", at={"token": 1.0})

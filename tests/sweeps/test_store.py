@@ -10,7 +10,6 @@ import pytest
 import engram
 from engram import sweeps
 from engram._checks import InputError
-from engram.figures.sweep_picture import draw_sweep
 from engram.sweeps import _store
 
 AXES = {"x": [0.0, 1.0, 2.5], "y": [1, 2, 3, 4]}
@@ -104,7 +103,7 @@ def test_arrays_that_cannot_be_read_are_told(store, name, damage):
         made(store)
     if name != "height" or (store / name).exists():
         with pytest.raises(InputError, match="s.zarr is damaged"):
-            draw_sweep(sweeps.open_sweep(store), value="height")
+            engram.plot(sweeps.open_sweep(store), value="height")
 
 
 @pytest.mark.parametrize("name", ["height", "done", "attempts"])
@@ -134,7 +133,7 @@ def test_a_spec_that_is_no_json_is_told(store):
 def test_a_picture_of_damaged_chunks_is_told(store):
     (store / "height" / "c" / "1" / "0").write_bytes(b"junk")
     with pytest.raises(InputError, match=r"s.zarr is damaged: `height` .* Run `engram sweep`"):
-        draw_sweep(sweeps.open_sweep(store), value="height")
+        engram.plot(sweeps.open_sweep(store), value="height")
 
 
 def test_damaged_marks_and_counts(store):

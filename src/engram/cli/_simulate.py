@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+import engram
 from engram._errors import InputError
 from engram._files import written_whole
 from engram._progress import progress_bar
 from engram.cli._options import Tables, merged, with_options
 from engram.cli._run import end_interrupted
 from engram.cli._targets import check_file, check_picture, write_picture
-from engram.registry import fields_of, option_of
+from engram.registry import option_of
 
 
 @with_options("problem", "system", "dynamics", "run")
@@ -147,7 +148,7 @@ def _run(
     if out is not None:
         _write(run, out)
     if plot is not None and len(run["time"]):
-        _draw(run, problem, spec, title, plot)
+        write_picture(engram.plot(run), plot)
     if interrupted and out is None:
         end_interrupted("nothing was written: pass --out FILE.nc.")
     if interrupted:
@@ -227,17 +228,3 @@ def _write(data: Any, out: Path) -> None:
     with written_whole(out) as path:
         data.to_netcdf(path, engine="h5netcdf")
     Console().print(f"written: {out}", soft_wrap=True)
-
-
-def _draw(run: Any, problem: Any, spec: Any, title: str, plot: Path) -> None:
-    from engram.figures.run_picture import draw_run
-
-    known = fields_of("dynamics", spec.dynamics)
-    unusual = [
-        f"{name} = {value}"
-        for name, value in spec.dynamics.items()
-        if name != "kind" and (name not in known or known[name].default != value)
-    ]
-    write_picture(
-        draw_run(run, problem, ": ".join(filter(None, [title, ", ".join(unusual)]))), plot
-    )

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+import engram
 from engram._errors import InputError
 from engram.cli._options import Plugin
 from engram.cli._run import end_interrupted, typed
@@ -111,11 +112,12 @@ def _picture(
         return _picture_of_file(source)
     if source.name == "log.zarr" or (source / "log.zarr").is_dir():
         return _picture_of_training(source)
-    from engram.figures.sweep_picture import draw_sweep
-    from engram.sweeps import open_sweep
+    from engram.sweeps import boundary, open_sweep
 
     data = open_sweep(source)
-    figure, said = draw_sweep(data, value=value, x=x, y=y, at=at, theory=theory)
+    lines = [boundary(data, name) for name in theory]
+    figure = engram.plot(data, value=value, x=x, y=y, at=at, lines=lines)
+    said = [*(line.told for line in lines), *filter(None, [str(figure.get_label())])]
     if data.attrs["units_left"]:
         said.append(
             f"not finished: {data.attrs['units_left']} units are still to be computed, and hatched"
@@ -124,33 +126,32 @@ def _picture(
 
 
 def _picture_of_training(source: Path) -> tuple[Any, list[str]]:
-    from engram.figures.training_picture import draw_training
     from engram.transformer import open_log
 
     log = open_log(source)
     status = log.attrs.get("status", "without a status")
-    figure = _drawn(source, lambda: draw_training(log))
+    figure = _drawn(source, lambda: engram.plot(log))
     return figure, [] if status == "completed" else [f"the training is {status}"]
 
 
 def _picture_of_file(source: Path) -> tuple[Any, list[str]]:
     from engram.figures import module_of
-    from engram.figures.run_picture import draw_run
-    from engram.specs import problem_of, read_netcdf
+    from engram.specs import read_netcdf
 
     data = read_netcdf(source)
     if "figure" in data.attrs:
         return _drawn(source, lambda: module_of(data.attrs["figure"]).draw(data)), []
-    problem = problem_of(data, source)
-    return _drawn(source, lambda: draw_run(data, problem, source.stem)), []
+    return _drawn(source, lambda: engram.plot(data)), []
 
 
 def _drawn(source: Path, draw: Callable[[], Any]) -> Any:
     """A picture of a file whose content may be anything."""
     try:
         return draw()
-    except (InputError, MemoryError):
+    except MemoryError:
         raise
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
     except Exception as error:
         raise InputError(
             f"{source} does not hold what its picture needs ({type(error).__name__}: {error}). It is "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import engram
 from engram._errors import InputError
 from engram.cli._options import merged, with_options
 from engram.cli._run import end_interrupted, typed
@@ -40,7 +41,6 @@ def train(
     step), start.npz and checkpoints to a folder. Run it again to resume, also with more --steps.
     """
     from engram._progress import progress_bar
-    from engram.figures.training_picture import draw_training
     from engram.specs import read_training
     from engram.transformer import train as run
     from engram.transformer import use_devices
@@ -70,7 +70,7 @@ def train(
         return
     print(*lines, sep="\n")
     if plot is not None:
-        write_picture(draw_training(training.log), plot)
+        write_picture(engram.plot(training), plot)
     print(f"written: {out}")
 
 

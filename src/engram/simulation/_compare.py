@@ -69,7 +69,7 @@ def compare(
     runs = [_aligned(problem, each, common, options) for each in dynamics.values()]
     together = xr.concat(runs, dim=xr.Variable("dynamics", list(dynamics)), join="outer")
     together["time"].attrs = {"long_name": "flow time, the sum of the learning rates"}
-    return together
+    return together.assign_attrs(kind="comparison")
 
 
 def _aligned(

@@ -1,6 +1,7 @@
 """Labels: from arrays to an xarray Dataset that says what it is."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from engram.dynamics import AbstractFlow, Context, Status, Trajectory
 from engram.observables import Record
 from engram.registry import find, table
 
+_CITED = re.compile(r"(.*) \(((?:eq:|thm:|Section ).*)\)")  # a meaning with its place in the paper
 _STEPS = {  # events whose values are steps
     "first_perfect": "first step without error",
     "perfect_from": "step from which on there is no error",
@@ -93,6 +95,8 @@ def label(
             axes, symbol = observable.axes, observable.symbol or entry.about.get("symbol", "")
             axes = [f"{name}_{i}" for i in range(values.ndim - 1)] if axes is None else axes
             attrs = {"long_name": observable.meaning or entry.help, "symbol": symbol}
+            if cited := _CITED.fullmatch(attrs["long_name"]):
+                attrs["long_name"], attrs["paper"] = cited.groups()
             variables[name] = ((along, *axes), values, attrs)
     about_events: dict[str, Any] = {}
     if context.fold is not None and path.folded is not None:

@@ -18,7 +18,6 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between
-from engram._memory_limits import check_fits
 from engram.sweeps._plan import Plan, Unit
 from engram.sweeps._spec import hash_of
 
@@ -229,21 +228,6 @@ def open_sweep(path: Any) -> xr.Dataset:
     for array in data.data_vars.values():
         array.encoding["source"] = str(path)
     return data
-
-
-def loaded(array: xr.DataArray) -> xr.DataArray:
-    """A variable of a sweep in memory; damage to its store is reported."""
-    check_fits(array.nbytes, **{str(axis): size for axis, size in array.sizes.items()})
-    try:
-        return array.load()
-    except MemoryError:
-        raise
-    except Exception as error:  # zarr reports damage in many ways
-        raise InputError(
-            f"{array.encoding.get('source', 'the store')} is damaged: `{array.name}` in it cannot be read "
-            f"({type(error).__name__}: {_first_line(error)}). Run `engram sweep` with its spec again, which "
-            "computes what is damaged again."
-        ) from None
 
 
 def _marked(marks: np.ndarray) -> set[Unit]:

@@ -8,10 +8,11 @@ import xarray as xr
 
 from engram import memory
 from engram._checks import InputError
+from engram._memory_limits import loaded
 from engram.capacity import loss_minimiser
 from engram.specs import build_problem
 from engram.sweeps._spec import read_sweep
-from engram.sweeps._store import loaded, spec_of
+from engram.sweeps._store import spec_of
 from engram.theory import spike
 
 

@@ -327,6 +327,7 @@ class _TrainingLoop:
         gone = ended != _STILL_FINITE
         status = "not finite" if gone.all() else "completed" if is_whole else "unfinished"
         attrs: dict[str, Any] = {
+            "kind": "training",
             "engram": engram.__version__,
             "status": status,
             "stopped_at": index,

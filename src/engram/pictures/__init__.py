@@ -1,0 +1,4 @@
+"""Pictures of runs, comparisons, sweeps and trainings, drawn from what their datasets say of themselves."""
+
+from engram.pictures._plot import plot as plot
+from engram.pictures._sweep import Line as Line
