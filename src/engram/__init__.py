@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with the tables below
     from engram import audits as audits
     from engram import capacity as capacity
+    from engram import diagnosis as diagnosis
     from engram import dynamics as dynamics
     from engram import explorer as explorer
     from engram import figures as figures
@@ -71,8 +72,9 @@ _NAMES = {
 }  # fmt: skip
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 _MODULES = (
-    "audits", "capacity", "dynamics", "explorer", "figures", "memory", "observables", "particles", "pictures",
-    "planes", "problem", "registry", "simulation", "special", "sweeps", "system", "theory", "transformer",
+    "audits", "capacity", "diagnosis", "dynamics", "explorer", "figures", "memory", "observables",
+    "particles", "pictures", "planes", "problem", "registry", "simulation", "special", "sweeps", "system",
+    "theory", "transformer",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray, PyTree
+from jaxtyping import Float, Int, PRNGKeyArray, PyTree
 
 from engram._checks import InputError, check_finite
 from engram._precision import make_key, traceable
@@ -97,6 +97,12 @@ class AbstractSystem(Registered):
     @abc.abstractmethod
     def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
         """The direction of steepest ascent, of the same structure as the state; it may use a `look`."""
+
+    def grad_parts(self, state: PyTree, law: Array | None, samples: Int[Array, " n"]) -> Any:
+        """The parts of the gradient that samples make, along a first axis; samples are rows of the law."""
+        law = jnp.asarray(self.law if law is None else law)
+        alone = lambda x: jnp.zeros_like(law).at[x].set(law[x])
+        return jax.vmap(lambda x: self.grad(state, alone(x)))(samples)
 
     def loss(self, state: PyTree, law: Array | None = None) -> Float[Array, ""]:
         """The loss of a state under a law."""

@@ -13,6 +13,7 @@ from engram._errors import InputError
 from engram._progress import was_interrupted
 from engram.cli._audit import audit
 from engram.cli._bench import bench
+from engram.cli._diagnose import events, explain
 from engram.cli._explore import explore
 from engram.cli._reproduce import reproduce
 from engram.cli._simulate import simulate
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (reproduce, simulate, audit, sweep, train, plot, explore, bench):
+for _command in (reproduce, simulate, explain, events, audit, sweep, train, plot, explore, bench):
     app.command()(_command)
 
 

@@ -40,6 +40,8 @@ from engram.dynamics._sampling import Replayed as Replayed
 from engram.dynamics._schedules import cosine as cosine
 from engram.dynamics._schedules import piecewise as piecewise
 from engram.dynamics._schedules import warmup as warmup
+from engram.dynamics._sharing import Shares as Shares
+from engram.dynamics._sharing import Update as Update
 from engram.dynamics._stochastic_flow import StochasticGradientFlow as StochasticGradientFlow
 from engram.dynamics._trajectory import Status as Status
 from engram.dynamics._trajectory import Trajectory as Trajectory

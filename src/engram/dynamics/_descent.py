@@ -14,6 +14,7 @@ from engram._types import Array, Rate, Scalar
 from engram.dynamics._base import AbstractStepwise
 from engram.dynamics._optimizers import AbstractOptimizer, Plain, wrap
 from engram.dynamics._sampling import AbstractSampling, Batches, Everything, Replayed
+from engram.dynamics._sharing import Shares, Update
 from engram.system import AbstractSystem
 
 
@@ -104,6 +105,37 @@ class Descent(AbstractStepwise):
         change, memory = self.optimizer.update(g, inner.memory, inner.state, index, system)
         add = lambda x, c: jnp.asarray(x + c, jnp.asarray(x).dtype)
         return Moving(jax.tree.map(add, inner.state, change), memory, drawn)
+
+    def begin_split(self, parts: PyTree, state: PyTree) -> Any:
+        """What `split` remembers before the first step."""
+        return self.optimizer.begin_split(self._with_decay(parts, state), state)
+
+    def split(self, parts: PyTree, past: Any, update: Update) -> Shares | None:
+        """The changes that parts of an update's gradient made, and the decay; None if not known."""
+        if self.weight_decay is None:
+            return self.optimizer.split(parts, past, update)
+        g = jax.tree.map(lambda g, x: g + self.weight_decay * x, update.gradient, update.state)
+        parts = self._with_decay(parts, update.state)
+        shares = self.optimizer.split(parts, past, update._replace(gradient=g))
+        if shares is None:
+            return None
+        own = jax.tree.map(lambda change: change[-1], shares.changes)
+        if shares.decay is not None:
+            own = jax.tree.map(jnp.add, own, shares.decay)
+        return Shares(jax.tree.map(lambda change: change[:-1], shares.changes), own, shares.past)
+
+    def _with_decay(self, parts: PyTree, state: PyTree) -> Any:
+        """The decay is one more part of the gradient."""
+        if self.weight_decay is None:
+            return parts
+        own = lambda part, x: jnp.concatenate([part, (self.weight_decay * x)[None]])
+        return jax.tree.map(own, parts, state)
+
+    @property
+    def decays(self) -> bool:
+        """Whether weights shrink by themselves, coupled or not."""
+        own = self.optimizer.settings().get("weight_decay", 0.0)
+        return bool(own > 0) or (self.weight_decay is not None and bool(self.weight_decay > 0))
 
     def law_at(
         self, system: AbstractSystem, inner: Moving, index: Array, key: PRNGKeyArray | None

@@ -13,6 +13,20 @@ from jaxtyping import PyTree
 from engram._checks import check_not_negative, is_traced
 from engram._types import Array, Rate, Scalar
 from engram.dynamics._base import rate_at, read_rate
+from engram.dynamics._sharing import (
+    Shares,
+    Sharing,
+    Update,
+    adam_average,
+    divided,
+    heavy_ball,
+    keep_all,
+    muon_average,
+    nesterov_average,
+    to_orthogonal,
+    to_signs,
+    to_unit_length,
+)
 from engram.system import AbstractSystem, Registered, shown_values
 
 
@@ -38,6 +52,18 @@ class AbstractOptimizer(Registered):
         self, gradient: PyTree, memory: Any, state: PyTree, index: Array, system: AbstractSystem
     ) -> tuple[Any, Any]:
         """The change of the state in step `index`, and what is remembered."""
+
+    def begin_split(self, parts: PyTree, state: PyTree) -> Any:
+        """What `split` remembers before the first step; nothing by default."""
+        del parts, state
+
+    def split(self, parts: PyTree, past: Any, update: Update) -> Shares | None:
+        """The changes of the state that parts of the gradient make, along a first axis; None if not known.
+
+        Whatever is not linear in the gradients is held at the value that it had in the update.
+        """
+        del parts, past, update
+        return None
 
     def threshold(self, index: Array) -> Any:
         """The sharpness beyond which it is unstable on a quadratic; NaN if that is not known."""
@@ -93,6 +119,10 @@ class Plain(AbstractOptimizer):
         eta = rate_at(self.learning_rate, index)
         return jax.tree.map(lambda g: -(eta * g), gradient), memory
 
+    def split(self, parts: PyTree, past: Any, update: Update) -> Shares:
+        eta = rate_at(self.learning_rate, update.index)
+        return Shares(jax.tree.map(lambda g: -(eta * g), parts), None, past)
+
     def threshold(self, index: Array) -> Any:
         return 2 / rate_at(self.learning_rate, index)
 
@@ -108,6 +138,7 @@ class Optimizer(AbstractOptimizer):
         edge: From the numbers to the sharpness beyond which it is unstable on a quadratic.
         divisor: From the numbers and the memory to what gradients are divided by; None if by nothing.
         name: What to call it.
+        sharing: How its changes divide among parts of the gradients, if that is known.
     """
 
     factory: Callable[..., Any] = eqx.field(static=True)
@@ -117,6 +148,7 @@ class Optimizer(AbstractOptimizer):
     edge: Callable[[dict[str, Any]], Any] = eqx.field(static=True)
     divisor: Callable[[dict[str, Any], Any], Any] | None = eqx.field(static=True)
     name: str = eqx.field(static=True)
+    sharing: Sharing | None = eqx.field(static=True, default=None)
 
     def over(self, steps: int) -> "Optimizer":
         if "learning_rate" not in self.numbers:
@@ -143,6 +175,22 @@ class Optimizer(AbstractOptimizer):
             unit = lambda g: jnp.where(norm > 0, g / jnp.where(norm > 0, norm, 1), 0)
             gradient = jax.tree.map(unit, gradient)
         return self.build(index).update(gradient, memory, state)
+
+    def begin_split(self, parts: PyTree, state: PyTree) -> Any:
+        if self.sharing is None or self.sharing.average is None:
+            return None
+        return jax.tree.map(jnp.zeros_like, (parts, state))
+
+    def split(self, parts: PyTree, past: Any, update: Update) -> Shares | None:
+        if self.sharing is None:
+            return None
+        numbers = self._at(update.index)
+        rate = numbers["learning_rate"]
+        shares = self.sharing.split(numbers, rate, parts, past, update)
+        if "weight_decay" not in numbers:
+            return shares
+        shrink = lambda x: -(rate * numbers["weight_decay"] * x)
+        return shares._replace(decay=jax.tree.map(shrink, update.state))
 
     def threshold(self, index: Array) -> Any:
         return jnp.asarray(self.edge(self._at(index)))
@@ -178,7 +226,9 @@ def _named(
         check_not_negative(key, value, f" of {name}")
     keep = lambda value: value if is_traced(value) or callable(value) else np.asarray(value, float)
     arrays = {key: keep(value) for key, value in numbers.items()}
-    return Optimizer(factory, arrays, linear, normalised, _EDGES.get(name, _nan), divisor, name)
+    return Optimizer(
+        factory, arrays, linear, normalised, _EDGES.get(name, _nan), divisor, name, _SHARINGS[name]
+    )
 
 
 def _optax(name: str, **fixed: Any) -> Callable[..., Any]:
@@ -238,6 +288,17 @@ def _adams_divisor(numbers: dict[str, Any], memory: Any) -> Any:
 def _rmsprops_divisor(numbers: dict[str, Any], memory: Any) -> Any:
     return jax.tree.map(lambda nu: jnp.sqrt(nu + numbers["eps"]), _remembered(memory, "nu"))
 
+
+_SHARINGS = {
+    "momentum": Sharing(heavy_ball, keep_all),
+    "nesterov": Sharing(nesterov_average, keep_all),
+    "normalised": Sharing(None, to_unit_length),
+    "adam": Sharing(adam_average, divided(_adams_divisor)),
+    "adamw": Sharing(adam_average, divided(_adams_divisor)),
+    "rmsprop": Sharing(None, divided(_rmsprops_divisor)),
+    "sign": Sharing(None, to_signs),
+    "muon": Sharing(muon_average, to_orthogonal),
+}
 
 sgd = Plain
 

@@ -131,14 +131,25 @@ def grad_given_law(
     if outputs_first(problem) and not layer_norm:
         pull = lambda r: residual(r[0] @ right.T, r[1], r[2]).transposed_times(r[0])
         return U.T @ sum_blocks(pull, (E, law, label), block)
+    return transposed_dot(pulls_given_law(problem, W, law, layer_norm, block_size), E)
+
+
+def pulls_given_law(
+    problem: Problem, W: Weights, law: Law, layer_norm: bool, block_size: int | None
+) -> Float[Array, "N k"]:
+    """What each token asks of its output W e_x, as rows G: the gradient is their sum, G^T E."""
+    law = whole_law(problem, law)
+    E, U = jnp.asarray(problem.inputs), jnp.asarray(problem.outputs)
+    left, right = readout(problem, W, layer_norm)
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
     pull = lambda r: residual(r[0] @ right.T, r[1], r[2]).times(U)
-    G = map_blocks(pull, (left, law, label), block)
+    G = map_blocks(pull, (left, law, jnp.asarray(problem.labels)), block)
     if layer_norm:
         # Through h -> h / |h|: what is along h does nothing, the rest is divided by |h|.
         size, norm = row_norms(E @ W.T)
         G = (G - (G * left).sum(axis=1, keepdims=True) * left) / norm / size
         G = jnp.where(jnp.asarray(problem.probs)[:, None] > 0, G, 0.0)
-    return transposed_dot(G, E)
+    return G
 
 
 @entry("layer_norm", "block_size")

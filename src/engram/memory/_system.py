@@ -5,13 +5,19 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from engram._checks import InputError, check_floats
 from engram._precision import traceable
 from engram._types import Array, Scalar, Scores, Weights
 from engram.memory._curvature import hvp, sharpness
-from engram.memory._loss import error_rate, grad_given_law, loss_given_law, token_losses
+from engram.memory._loss import (
+    error_rate,
+    grad_given_law,
+    loss_given_law,
+    pulls_given_law,
+    token_losses,
+)
 from engram.memory._scores import class_margins, margins, recall_probs, scores
 from engram.problem import Problem
 from engram.system import AbstractSystem, Look
@@ -55,6 +61,12 @@ class MemorySystem(AbstractSystem):
         del look
         law = jnp.asarray(self.law if law is None else law)
         return grad_given_law(self.problem, state, law, self.layer_norm, None)
+
+    @traceable
+    def grad_parts(self, state: Weights, law: Array | None, samples: Int[Array, " n"]) -> Any:
+        law = jnp.asarray(self.law if law is None else law)
+        G = pulls_given_law(self.problem, state, law, self.layer_norm, None)
+        return G[samples, :, None] * jnp.asarray(self.problem.inputs)[samples, None, :]
 
     def hvp(self, state: Weights, v: Weights) -> Weights:
         return hvp(self.problem, state, v, layer_norm=self.layer_norm)

@@ -10,6 +10,7 @@ from engram.particles._curvature import spectrum as spectrum
 from engram.particles._curvature import top_eigenvalues as top_eigenvalues
 from engram.particles._force import force as force
 from engram.particles._force import grad as grad
+from engram.particles._force import pull as pull
 from engram.particles._force import score_grad as score_grad
 from engram.particles._gram import input_gram as input_gram
 from engram.particles._gram import output_gaps as output_gaps

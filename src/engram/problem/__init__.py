@@ -19,4 +19,5 @@ from engram.problem._families import orthonormal as orthonormal
 from engram.problem._families import two_tokens as two_tokens
 from engram.problem._frequencies import uniform as uniform
 from engram.problem._frequencies import zipf as zipf
+from engram.problem._names import show_name as show_name
 from engram.problem._problem import Problem as Problem

@@ -1,0 +1,314 @@
+"""Who pushed whom between two moments of a run: the change of every margin, divided among tokens.
+
+Three accounts, by what a dynamics does with gradients. *Coefficients*: updates that are linear in gradients
+add up to coefficients of the tokens' pulls on every class, whatever the space of the run. *Particles*: the
+state of a particle system carries these coefficients itself, so a flow needs no sum at all. *States*: any
+other optimizer, any other system; each token's part of every gradient is followed through the optimizer.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray, PyTree
+
+from engram._checks import InputError
+from engram._types import Array
+from engram.dynamics import AbstractFlow, Carry, Descent, Status, Update, advance, run
+from engram.memory import MemorySystem
+from engram.particles import MarginSystem, ParticleSystem, pull
+from engram.system import AbstractSystem
+
+_NUMBERS = 2**22  # in the parts of gradients that are followed at once
+
+
+class Path(NamedTuple):
+    """A run that can be made again: what moves, how, from where, with which random numbers."""
+
+    system: AbstractSystem
+    dynamics: Any
+    state: PyTree
+    key: PRNGKeyArray | None
+
+
+class Pushes(NamedTuple):
+    """What changed the margins between two moments.
+
+    Args:
+        push: By how much the margin of x (row) against its first rival was changed by x' (column).
+        decay: By how much weight decay changed it.
+        noise: By how much noise on W itself did.
+        before: Margins against every class at the first moment.
+        after: The same at the second.
+        rivals: The class that came closest to the target at the first moment.
+        coefficients: What each token added to the coefficients of its pulls on every class, where the
+            changes are linear in gradients; otherwise None.
+        losses: Losses of the tokens at the two moments.
+    """
+
+    push: np.ndarray
+    decay: np.ndarray
+    noise: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    rivals: np.ndarray
+    coefficients: np.ndarray | None
+    losses: tuple[Any, Any]
+
+
+def follow(path: Path) -> "Follower":
+    """Whoever can say what changed the margins of a run."""
+    system, dynamics = path.system, path.dynamics
+    is_plain = has_linear_scores(system)
+    if isinstance(dynamics, Descent):
+        linear = dynamics.optimizer.is_linear and not dynamics.decays
+        return _ByCoefficients(path) if linear and is_plain else _ByStates(path)
+    if is_plain:
+        return _ByParticles(path)
+    raise InputError(
+        f"`dynamics` must be a descent for a {type(system).__name__}, got {type(dynamics).__name__}. "
+        "Whose pushes a flow adds up is known of a Problem only."
+    )
+
+
+class Follower(Protocol):
+    """Follows a run."""
+
+    def between(self, first: float, last: float) -> Pushes:
+        """What changed the margins between two steps, or times; none before the last ones asked for."""
+        ...
+
+
+def has_linear_scores(system: AbstractSystem) -> bool:
+    """Whether it is a matrix W, in whichever space, whose scores are linear in it."""
+    if isinstance(system, MemorySystem):
+        return not system.layer_norm
+    return isinstance(system, ParticleSystem | MarginSystem)
+
+
+def carried_at(path: Path, step: int) -> Any:
+    """What a stepwise run carries at a step."""
+    first = path.dynamics.init_with(path.system, path.state, path.key)
+    return _go(path, first, jnp.asarray(0), jnp.asarray(step))
+
+
+def strongest_rivals(system: AbstractSystem, against: np.ndarray) -> np.ndarray:
+    """The class closest to the target, by the margins against every class."""
+    labels = np.asarray(system.problem.labels)  # pyright: ignore[reportAttributeAccessIssue]
+    wrong = np.arange(against.shape[1])[None, :] != labels[:, None]
+    return np.where(wrong, against, np.inf).argmin(axis=1)
+
+
+@eqx.filter_jit
+def _ask(system: Any, state: Any) -> tuple[Any, Any]:
+    return system.class_margins(state), system.look(state).token_losses
+
+
+def _asked(system: Any, state: Any) -> tuple[np.ndarray, Any]:
+    return jax.device_get(_ask(system, state))
+
+
+def _from_coefficients(problem: Any, rivals: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    r"""$\langle e_x, e_{x'} \rangle \langle u_{f^*(x)} - u_{y_0(x)}, \sum_y C[x', y]\, u_y \rangle$.
+
+    Paper: thm:inter, for one class against another.
+    """
+    E, U, labels = (np.asarray(x) for x in (problem.inputs, problem.outputs, problem.labels))
+    return (E @ E.T) * ((U[labels] - U[rivals]) @ (coefficients @ U).T)
+
+
+# --- particles --------------------------------------------------------------------------------------------
+
+
+class _State(eqx.Module):
+    """Records the state itself."""
+
+    def __call__(self, *args: Any) -> Any:
+        if len(args) == 1:
+            return args[0]
+        _, dynamics, carry = args
+        return dynamics.state_of(carry.inner)
+
+
+class _ByParticles:
+    def __init__(self, path: Path):
+        self.path, self.problem = path, path.system.problem  # pyright: ignore
+        origin = jax.device_get(path.system.weights(path.state))
+        self.system = ParticleSystem(self.problem, origin, shaken=path.dynamics.is_isotropic)
+
+    def between(self, first: float, last: float) -> Pushes:
+        problem, system, dynamics = self.problem, self.system, self.path.dynamics
+        at: Any = np.asarray([first, last], float)
+        if not isinstance(dynamics, AbstractFlow):
+            times = dynamics.time_at(np.arange(dynamics.num_steps + 1))
+            at = np.searchsorted(times, at * (1 - 1e-12))
+        key = self.path.key
+        states = run(system, dynamics, system.start(), at=at, record=_State(), key=key).records
+        pick = lambda k: jax.tree.map(lambda x: jnp.asarray(x)[k], states)
+        (before, losses), (after, last_losses) = (_asked(system, pick(k)) for k in (0, 1))
+        rivals = strongest_rivals(system, before)
+        coefficients = np.diff(np.asarray(states.coefficients), axis=0)[0]
+        push = _from_coefficients(problem, rivals, coefficients)
+        noise = zero = np.zeros(len(before))
+        if states.shaken is not None:
+            shaken = np.diff(np.asarray(states.shaken), axis=0)[0]
+            E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
+            noise = ((U[problem.labels] - U[rivals]) @ shaken * E).sum(axis=1)
+        return Pushes(push, zero, noise, before, after, rivals, coefficients, (losses, last_losses))
+
+
+# --- coefficients, and states -----------------------------------------------------------------------------
+
+
+class _Coefficients(eqx.Module):
+    """Parts of a gradient as coefficients, one row per token; what they add up to."""
+
+    def splitter(self, dynamics: Any) -> Any:
+        return dynamics.optimizer  # there is no decay
+
+    def parts(self, system: Any, state: Any, law: Any) -> Any:
+        law = jnp.asarray(system.law if law is None else law)
+        return pull(system.problem, system.scores(state), law)
+
+    def nothing(self, system: Any) -> Any:
+        shape = (system.problem.num_tokens, system.problem.num_classes)
+        return jnp.zeros(shape), jnp.zeros(shape[0])
+
+    def effect(self, system: Any, state: Any, shares: Any) -> Any:
+        return shares.changes, jnp.zeros(len(shares.changes))
+
+
+class _States(eqx.Module):
+    """Parts of a gradient as directions of the state; what they do to the margins against the rivals."""
+
+    samples: Array
+    rivals: Array
+
+    def splitter(self, dynamics: Any) -> Any:
+        return dynamics
+
+    def parts(self, system: Any, state: Any, law: Any) -> Any:
+        return system.grad_parts(state, law, self.samples)
+
+    def nothing(self, system: Any) -> Any:
+        return jnp.zeros((len(self.samples), len(self.rivals))), jnp.zeros(len(self.rivals))
+
+    def effect(self, system: Any, state: Any, shares: Any) -> Any:
+        margins = lambda state: jnp.take_along_axis(
+            system.class_margins(state), self.rivals[:, None], axis=1
+        )[:, 0]
+        along = lambda change: jax.jvp(margins, (state,), (change,))[1]
+        decay = jnp.zeros(len(self.rivals)) if shares.decay is None else along(shares.decay)
+        return jax.vmap(along)(shares.changes), decay
+
+
+@eqx.filter_jit
+def _start(path: Path, kind: Any) -> tuple[Any, Any]:
+    inner = path.dynamics.init_with(path.system, path.state, path.key)
+    parts = jax.tree.map(jnp.zeros_like, kind.parts(path.system, path.state, None))
+    return inner, kind.splitter(path.dynamics).begin_split(parts, path.state)
+
+
+@eqx.filter_jit
+def _go(path: Path, inner: Any, index: Any, until: Any) -> Any:
+    carry = Carry(index, inner, None, jnp.asarray(int(Status.RUNNING)))
+    return advance(path.system, path.dynamics, carry, until, key=path.key).inner
+
+
+@eqx.filter_jit
+def _walk(path: Path, kind: Any, inner: Any, past: Any, first: Any, last: Any) -> Any:
+    """Steps `first` to `last`, following the parts: the end, what is left of them, and their effects."""
+    system, dynamics, key = path.system, path.dynamics, path.key
+
+    def step(index: Any, carry: Any) -> Any:
+        inner, past, sums = carry
+        state = dynamics.state_of(inner)
+        law = dynamics.law_at(system, inner, index, key)
+        ahead = dynamics.step(system, inner, index, key)
+        update = Update(system.grad(state, law), ahead.memory, state, index, system)
+        shares = kind.splitter(dynamics).split(kind.parts(system, state, law), past, update)
+        if shares is None:
+            return ahead, past, sums
+        effects = kind.effect(system, state, shares)
+        return ahead, shares.past, jax.tree.map(jnp.add, sums, effects)
+
+    return jax.lax.fori_loop(first, last, step, (inner, past, kind.nothing(system)))
+
+
+class _Walker:
+    """A run on its way, with what the optimizer keeps of the parts of gradients."""
+
+    def __init__(self, path: Path, kind: Any):
+        self.path, self.index = path, 0
+        self.inner, self.past = _start(path, kind)
+
+    @property
+    def state(self) -> Any:
+        return self.path.dynamics.state_of(self.inner)
+
+    def go(self, until: int) -> None:
+        """On to a step, when nothing is kept of the parts."""
+        self.inner = _go(self.path, self.inner, jnp.asarray(self.index), jnp.asarray(until))
+        self.index = until
+
+    def walk(self, kind: Any, until: int) -> Any:
+        """On to a step; what the parts did on the way."""
+        here, there = jnp.asarray(self.index), jnp.asarray(until)
+        self.inner, self.past, sums = _walk(self.path, kind, self.inner, self.past, here, there)
+        self.index = until
+        return jax.device_get(sums)
+
+    def arrive(self, kind: Any, first: float) -> None:
+        if self.past is None:
+            self.go(int(first))
+        else:
+            self.walk(kind, int(first))
+
+
+class _ByCoefficients:
+    def __init__(self, path: Path):
+        self.path, self.kind = path, _Coefficients()
+        self.walker = _Walker(path, self.kind)
+
+    def between(self, first: float, last: float) -> Pushes:
+        system, walker = self.path.system, self.walker
+        walker.arrive(self.kind, first)
+        before, losses = _asked(system, walker.state)
+        coefficients, zero = walker.walk(self.kind, int(last))
+        after, last_losses = _asked(system, walker.state)
+        rivals = strongest_rivals(system, before)
+        problem = system.problem  # pyright: ignore[reportAttributeAccessIssue]
+        push = _from_coefficients(problem, rivals, coefficients)
+        return Pushes(push, zero, zero, before, after, rivals, coefficients, (losses, last_losses))
+
+
+class _ByStates:
+    """Follows as many tokens at once as there is room for, the run once for each lot of them."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        count = np.shape(path.system.law)[0]
+        numbers = sum(np.size(leaf) for leaf in jax.tree.leaves(path.state))
+        some = min(count, max(1, _NUMBERS // numbers))
+        # The last ones are taken twice rather than compiling for fewer.
+        starts = [min(k, count - some) for k in range(0, count, some)]
+        none = jnp.zeros(count, int)
+        kinds = [_States(jnp.arange(k, k + some), none) for k in starts]
+        self.lots = [(k, kind, _Walker(path, kind)) for k, kind in zip(starts, kinds, strict=True)]
+
+    def between(self, first: float, last: float) -> Pushes:
+        system = self.path.system
+        for _, kind, walker in self.lots:
+            walker.arrive(kind, first)
+        guide = self.lots[0][2]
+        before, losses = _asked(system, guide.state)
+        rivals = strongest_rivals(system, before)
+        rows, decay = [], np.zeros(len(before))
+        for k, kind, walker in self.lots:
+            kind = _States(kind.samples, jnp.asarray(rivals))
+            rows[k:], decay = walker.walk(kind, int(last))
+        after, last_losses = _asked(system, guide.state)
+        push, zero = np.asarray(rows).T, np.zeros(len(before))
+        return Pushes(push, decay, zero, before, after, rivals, None, (losses, last_losses))

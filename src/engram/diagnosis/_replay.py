@@ -1,0 +1,105 @@
+"""Paths of runs, made again from what a dataset says of itself."""
+
+import json
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+
+from engram._checks import InputError
+from engram._types import ArrayLike
+from engram.diagnosis._pushes import Path
+from engram.problem import Problem, as_key
+from engram.registry import make
+from engram.simulation import choose_space, make_system
+from engram.system import AbstractSystem
+
+_ARRAYS = {
+    "inputs": "problem_inputs",
+    "outputs": "problem_outputs",
+    "probs": "probs",
+    "targets": "problem_targets",
+}
+
+
+def path_of(
+    what: xr.Dataset | Problem | AbstractSystem,
+    dynamics: Any = None,
+    start: ArrayLike | None = None,
+    key: PRNGKeyArray | int | None = None,
+) -> Path:
+    """The path of a run: of a dataset as it says itself, otherwise of what is given as for `simulate`."""
+    if isinstance(what, xr.Dataset):
+        return _path_of_dataset(what)
+    if dynamics is None:
+        raise InputError("`dynamics` must be given with a problem or a system, got none.")
+    dynamics = make("dynamics", dynamics) if isinstance(dynamics, dict) else dynamics
+    key = None if key is None else as_key(key)
+    if isinstance(what, Problem):
+        space = choose_space(what, dynamics, "auto")
+        W = what.zero_weights if start is None else np.asarray(start, float)
+        return Path(*_placed(what, dynamics, space, W), key)
+    state = what.start() if start is None else start
+    return Path(what, dynamics, jax.tree.map(jnp.asarray, state), key)
+
+
+def _placed(problem: Problem, dynamics: Any, space: str, W: Any) -> tuple[Any, Any, Any]:
+    system, state = make_system(problem, dynamics, space, jnp.asarray(W))
+    return system, dynamics, state
+
+
+def problem_of(run: xr.Dataset) -> Problem:
+    """The problem of a run, from the arrays in its dataset."""
+    missing = [name for name in _ARRAYS.values() if name not in run]
+    if missing:
+        raise InputError(
+            f"`run` must hold its problem, and lacks {', '.join(missing)}. Give what `simulate` returned."
+        )
+    names = {
+        name: run[axis].values
+        for name, axis in (("names", "token"), ("class_names", "class"))
+        if axis in run.coords and run[axis].dtype.kind in "OSU"
+    }
+    return Problem(**{name: run[stored].values for name, stored in _ARRAYS.items()}, **names)
+
+
+def _path_of_dataset(run: xr.Dataset) -> Path:
+    problem = problem_of(run)
+    try:
+        spec = json.loads(run.attrs["spec"])
+        dynamics = make("dynamics", spec["dynamics"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"`run` must say how it was made, and its dynamics cannot be made again ({error}). Run "
+            "`simulate` again, or give the problem with its `dynamics`, `start` and `key`."
+        ) from None
+    given = spec.get("given", {})
+    key = spec.get("run", {}).get("seed")
+    if "key" in given:
+        key = jax.random.wrap_key_data(jnp.asarray(given["key"], jnp.uint32), impl="threefry2x32")
+    key = None if key is None or not dynamics.needs_key else as_key(key)
+    table, space = spec.get("system"), str(run.attrs.get("space"))
+    if table is not None and table != {"kind": "memory"}:
+        system = make("system", table, problem=problem, law=problem.law)
+        return Path(system, dynamics, _kept_start(run, system), key)
+    W = run["start_weights"].values if "start_weights" in run else problem.zero_weights
+    spaces = ("weights", "particles", "margins")
+    space = space if space in spaces else choose_space(problem, dynamics, "auto")
+    return Path(*_placed(problem, dynamics, space, W), key)
+
+
+def _kept_start(run: xr.Dataset, system: AbstractSystem) -> Any:
+    """The state that a system started from: its parts are in the dataset by their names."""
+    example = jax.tree.map(jnp.asarray, system.start())
+    names = list(system.kept(example))
+    leaves, structure = jax.tree.flatten(example)
+    stored = [f"start_{name}" for name in names]
+    if len(leaves) != len(names) or any(name not in run for name in stored):
+        raise InputError(
+            f"`run` must hold the state that its {type(system).__name__} started from. Give the system "
+            "with its `dynamics`, `start` and `key` instead."
+        )
+    return jax.tree.unflatten(structure, [jnp.asarray(run[name].values) for name in stored])

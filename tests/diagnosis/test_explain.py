@@ -1,0 +1,123 @@
+"""Spikes are explained: planted culprits come first."""
+
+import numpy as np
+import pytest
+
+import engram
+from engram.diagnosis import by_frequency, explain, forgetting
+from engram.diagnosis._pictures import _states_at
+
+N, DIM = 30, 40
+
+
+def hidden_pair(seed):
+    """Two nearly parallel tokens of different classes among orthogonal ones; the frequent one pushes."""
+    rng = np.random.default_rng(seed)
+    E = np.linalg.qr(rng.standard_normal((DIM, DIM)))[0][:N]
+    frequent, rare = rng.permutation(N)[:2]
+    E[rare] = 0.98 * E[frequent] + np.sqrt(1 - 0.98**2) * E[rare]
+    targets = rng.integers(0, 4, N)
+    targets[rare] = (targets[frequent] + 1) % 4
+    probs = rng.dirichlet(np.full(N, 5.0))
+    probs[frequent] += 0.3
+    return engram.Problem(E, np.eye(4, DIM), probs / probs.sum(), targets), frequent, rare
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hidden_pair_is_found(seed):
+    problem, frequent, rare = hidden_pair(seed)
+    explanation = explain(engram.simulate(problem, engram.GradientDescent(600.0, 60)))
+    assert explanation.spikes
+    worst = max(explanation.spikes, key=lambda spike: spike.height)
+    assert worst.risen.tokens[0] == rare
+    assert worst.against.tokens[0] == frequent
+    assert f"token {frequent} by" in str(explanation)
+
+
+def test_mislabelled_frequent_token_is_found():
+    rng = np.random.default_rng(0)
+    centres = np.linalg.qr(rng.standard_normal((DIM, DIM)))[0][:3]
+    E = np.repeat(centres, 5, axis=0) + 0.05 * rng.standard_normal((15, DIM))
+    targets = np.repeat(np.arange(3), 5)
+    targets[7] = 0  # of the second cluster
+    probs = np.full(15, 1.0)
+    probs[7] = 8.0
+    problem = engram.Problem(E, np.eye(3, DIM), probs / probs.sum(), targets)
+    explanation = explain(engram.simulate(problem, engram.GradientDescent(60.0, 40)))
+    worst = max(explanation.spikes, key=lambda spike: spike.height)
+    assert worst.against.tokens[0] == 7
+    assert set(worst.risen.tokens[:2]) <= {5, 6, 8, 9}
+
+
+def test_a_rising_learning_rate_is_named():
+    problem, _, _ = hidden_pair(1)
+    rates = np.full(80, 1.0)
+    rates[40:] = 300.0
+    explanation = explain(engram.simulate(problem, engram.GradientDescent(rates, 80)))
+    assert explanation.spikes[0].rates == (1.0, 300.0)
+    assert "gone up from 1 to 300" in str(explanation)
+
+
+def test_two_tokens_are_explained_as_the_paper_does():
+    """The frequent token pushes the rare one; the first step is beyond the threshold of theory."""
+    run = engram.simulate(engram.two_tokens(0.95, 0.75), engram.GradientDescent(30.0, 60))
+    explanation = explain(run)
+    assert explanation.num_spikes == int(run.num_spikes) == len(explanation.spikes)
+    first = explanation.spikes[0]
+    assert (first.first, first.peak) == (0, 1)
+    assert first.risen.tokens.tolist() == [1]
+    assert first.against.tokens.tolist() == [0]
+    assert first.stability.is_crossed
+    assert first.stability.threshold == pytest.approx(2 / 30)
+    sharpness = engram.memory.sharpness(engram.two_tokens(0.95, 0.75), np.zeros((2, 2)))
+    assert first.stability.sharpness == pytest.approx(float(sharpness), rel=1e-9)
+    assert "learning rate is above 5.439" in first.foreseen[0]
+    assert first.loss_peak / first.loss_before == pytest.approx(first.height)
+    assert "<li>" in explanation._repr_html_()
+    assert len(explanation.plot().axes) == 3
+    assert explanation.table().share.sum("token").values == pytest.approx(1.0)
+
+
+def test_run_without_a_spike_says_so():
+    run = engram.simulate(engram.two_tokens(0.1, 0.5), engram.GradientDescent(0.1, 20))
+    assert str(explain(run)) == "The loss never spiked."
+
+
+def test_forgetting_names_who_did_it():
+    problem, frequent, rare = hidden_pair(0)
+    run = engram.simulate(problem, engram.GradientDescent(600.0, 60))
+    ledger = forgetting(run)
+    lost = (ledger.what == "forgotten") & (ledger.of == rare)
+    assert lost.any()
+    assert (ledger.by.values[lost] == frequent).all()
+    assert (ledger.push.values[lost] < 0).all()
+    assert ledger.num_forgotten.values[rare] == lost.sum()
+    margins = run.margins.values
+    np.testing.assert_array_equal(ledger.is_recalled, margins[-1] > 0)
+    summary = by_frequency(ledger, 5)
+    assert int(summary.tokens.sum()) == N
+    assert float(summary.frequency.sum()) == pytest.approx(1.0)
+
+
+def test_tasks_one_after_another_are_forgotten():
+    """Catastrophic forgetting is read off: the second task's tokens undo the first's."""
+    E = np.vstack([np.eye(3), np.eye(3) + 0.2])
+    problem = engram.Problem(
+        E / np.linalg.norm(E, axis=1, keepdims=True), np.eye(2, 3), np.full(6, 1 / 6), [0] * 3 + [1] * 3
+    )  # fmt: skip
+    laws = np.array([[1 / 3] * 3 + [0] * 3, [0] * 3 + [1 / 3] * 3])
+    sampling = engram.dynamics.Curriculum(laws, [50, 150])
+    descent = engram.PracticalDescent(engram.dynamics.sgd(2.0), 200, sampling=sampling)
+    ledger = forgetting(engram.simulate(problem, descent))
+    lost = ledger.what.values == "forgotten"
+    assert set(ledger.of.values[lost]) == {0, 1, 2}
+    assert (ledger.step.values[lost] > 50).all()
+    assert (ledger.by.values[lost] >= 3).all()
+    assert not ledger.is_recalled.values[:3].any()
+
+
+def test_raster_shows_what_the_margins_say():
+    problem, _, _ = hidden_pair(0)
+    run = engram.simulate(problem, engram.GradientDescent(600.0, 60))
+    states = _states_at(run, np.arange(61))
+    np.testing.assert_array_equal(states == 1, run.margins.values.T > 0)
