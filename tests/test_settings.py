@@ -174,7 +174,9 @@ OTHERS = {
         "count_bigrams", "fingerprint", "open_log", "read_sequences", "read_weights", "sized",
         "use_devices", "write_start",
     },
-    audits: {"audit_each", "select", "errata", "where", "as_text", "draw", "bound", "in_words"},
+    audits: {
+        "audit_each", "select", "errata", "where", "as_text", "draw", "bound", "in_words", "root_causes",
+    },
 }  # fmt: skip
 # What other tests that are marked call too, or costs seconds to compile.
 COSTLY = (simulation, sweeps, transformer, audits)

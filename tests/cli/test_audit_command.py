@@ -37,6 +37,7 @@ def test_json_has_the_promised_fields(here):
         "label",
         "statement",
         "verdict",
+        "follows_from",
         "printed",
         "corrected",
         "certified",

@@ -15,4 +15,5 @@ from engram.audits._picture import draw as draw
 from engram.audits._search import bound as bound
 from engram.audits._texts import errata as errata
 from engram.audits._texts import in_words as in_words
+from engram.audits._texts import root_causes as root_causes
 from engram.audits._texts import where as where

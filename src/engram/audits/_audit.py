@@ -53,9 +53,9 @@ def select(claims: Any = None) -> list[Claim]:
         claims = [claims]
     if not isinstance(claims, Iterable):
         raise InputError(f"`claims` must be numbers such as 'C15' or `Claim`s, got {claims!r}.")
-    selected = []
+    by_name, selected = {name.upper(): claim for name, claim in CLAIMS.items()}, []
     for claim in claims:
-        known = claim if isinstance(claim, Claim) else CLAIMS.get(str(claim).upper())
+        known = claim if isinstance(claim, Claim) else by_name.get(str(claim).upper())
         if known is None:
             raise InputError(
                 f"CLAIM must be one of C01 to {max(CLAIMS)}, got {claim}. `engram audit` lists them."

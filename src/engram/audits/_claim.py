@@ -50,6 +50,7 @@ class Claim:
         amendment: What is true instead.
         certificates: Comparisons in ball arithmetic, computed again each time.
         curves: What to draw.
+        follows_from: The claim whose failure is the reason for this one's, its root cause.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Claim:
     amendment: Amendment | None = None
     certificates: Callable[[], Sequence[Certificate]] | None = None
     place: str = ""  # where it stands, if the label is only the nearest one
+    follows_from: str = ""
     curves: Callable[[], Curves] | None = None
 
 
@@ -123,6 +125,7 @@ class Finding:
             "label": self.claim.label,
             "statement": self.claim.statement,
             "verdict": self.verdict,
+            "follows_from": self.claim.follows_from or None,
             "printed": _outcome(self.printed) | {"at": self.printed and self.printed.at},
             "corrected": {"statement": true} | _outcome(best),
             "certified": self.is_certified,

@@ -2,11 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 
 from engram._paper import LABELS
-from engram.audits._claim import Finding
+from engram.audits._claim import Claim, Finding
 
 _SECTIONS = {
     "FALSE-AS-PRINTED": "False as printed",
@@ -26,6 +26,7 @@ def in_words(finding: Finding) -> list[tuple[str, str]]:
         ("read as", claim.hypotheses),
         ("checked", checked(finding.printed)),
         ("remark" if holds else "why", claim.why),
+        ("follows from", claim.follows_from),
     ]
     for certificate in finding.certificates:
         state = "refuted" if certificate.violates else "proved"
@@ -37,21 +38,42 @@ def in_words(finding: Finding) -> list[tuple[str, str]]:
     return [(title, text) for title, text in sections if text]
 
 
+def root_causes(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
+    """The false statements by the error behind them: its claim first, then those that follow from it."""
+    causes: dict[str, list[Claim]] = {}
+    for claim in claims:
+        if claim.verdict == "FALSE-AS-PRINTED":
+            causes.setdefault(claim.follows_from or claim.id, []).append(claim)
+    return {
+        root: sorted(group, key=lambda claim: claim.id != root) for root, group in causes.items()
+    }
+
+
 def errata(findings: Sequence[Finding]) -> str:
     """The errata in Markdown; only what is exact goes in, so that it is the same on every machine."""
+    causes = root_causes(finding.claim for finding in findings)
     counts = Counter(finding.verdict for finding in findings)
+    summary = (
+        f"**Of {len(findings)} statements {counts['FALSE-AS-PRINTED']} are false as printed, and "
+        f"{len(causes)} errors are behind them.**"
+    )
+    lines = []
+    for root, *rest in causes.values():
+        lines.append(f"- {root.id}: {_plain(root.title)}")
+        lines += [f"    - hence {claim.id}: {_plain(claim.title)}" for claim in rest]
     rows = [f"| {verdict} | {counts[verdict]} |" for verdict in _SECTIONS]
     proved = sum(finding.is_certified for finding in findings)
     table = "\n".join(["| verdict | statements |", "| --- | --- |", *rows])
+    table += f"\n\n{proved} violations are certified in ball arithmetic."
     sections = []
     for verdict, title in _SECTIONS.items():
         entries = [_entry(finding) for finding in findings if finding.verdict == verdict]
         sections += [f"## {title}", *entries] if entries else []
     page = (resources.files("engram.audits") / "errata.md").read_text(encoding="utf-8")
-    page = page.replace(
-        "[verdicts]", f"{table}\n\n{proved} violations are certified in ball arithmetic."
-    )
-    return page.replace("[claims]", "\n\n".join(sections))
+    parts = {"summary": summary, "causes": "\n".join(lines), "verdicts": table}
+    for name, text in (parts | {"claims": "\n\n".join(sections)}).items():
+        page = page.replace(f"[{name}]", text)
+    return page
 
 
 def _entry(finding: Finding) -> str:

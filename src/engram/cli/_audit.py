@@ -32,7 +32,7 @@ _SHORTER = {"Theorem": "Thm", "Proposition": "Prop.", "Figure": "Fig.", "Appendi
 
 
 def audit(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]...", help="C01 to C56; default all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]...", help="Numbers such as C15; default all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw one claim, FILE.png, .pdf or .svg.")] = None,
     page: Annotated[Path | None, typer.Option("--errata", help="Write the errata, FILE.md, from all claims.")] = None,
@@ -83,7 +83,7 @@ def audit(
 
 
 def _print_table(findings: "list[Finding]") -> None:
-    from engram.audits import where
+    from engram.audits import root_causes, where
 
     console = Console()
     wide = console.width >= 110
@@ -110,10 +110,12 @@ def _print_table(findings: "list[Finding]") -> None:
     verdicts = ", ".join(f"[{_VERDICTS[v][0]}]{v}[/] {counts[v]}" for v in _VERDICTS if counts[v])
     proved = sum(finding.is_certified for finding in findings)
     changed = sum(bool(finding.changes) for finding in findings)
+    roots = len(root_causes(finding.claim for finding in findings))
+    causes = f"{roots} root cause{'s' * (roots != 1)} of what is false; " if roots else ""
     cases = sum(finding.printed.num_cases for finding in findings if finding.printed)
     seconds = sum(finding.seconds for finding in findings)
     console.print(
-        f"{len(findings)} statements: {verdicts}.\n{proved} violations proved in ball arithmetic; {changed or 'no'} verdict{'s' * (changed != 1)} "
+        f"{len(findings)} statements: {verdicts}.\n{causes}{proved} violations proved in ball arithmetic; {changed or 'no'} verdict{'s' * (changed != 1)} "
         f"changed; {cases:,} cases, {seconds:.0f} s. `engram audit C15` shows one in full.",
         highlight=False,
     )
@@ -126,7 +128,7 @@ def _print_one(finding: "Finding") -> None:
     place, (colour, _) = escape(claim.place or where(claim.label)), _VERDICTS[finding.verdict]
     console.print(f"[bold]{claim.id}[/]  {place}  [{colour}]{finding.verdict}[/]", highlight=False)
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(style="dim", width=11, justify="right")
+    grid.add_column(style="dim", width=12, justify="right")
     grid.add_column()
     for title, text in in_words(finding):
         grid.add_row(title, escape(text))

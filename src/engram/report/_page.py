@@ -119,6 +119,7 @@ def render(run: Run) -> str:
         counts=Counter(claim.verdict for claim in claims),
         changed=sum(bool(claim.changes) for claim in claims),
         certified=sum(claim.is_certified for claim in claims),
+        roots={c.record["follows_from"] or c.id for c in claims if c.verdict == "FALSE-AS-PRINTED"},
         machine=machine(),
         versions=versions(),
     )

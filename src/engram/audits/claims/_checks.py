@@ -49,7 +49,7 @@ def _claim(name: str, checks: Checks, words: dict[str, Any], place: str) -> Clai
     code = {part: getattr(checks, part, None) for part in ("printed", "certificates", "curves")}
     corrected = getattr(checks, "corrected", None)
     needed = ["title", "label", "verdict", "statement", *["amendment"] * bool(corrected)]
-    _check_names(place, words, needed, ["place", "hypotheses", "why"])
+    _check_names(place, words, needed, ["place", "hypotheses", "why", "follows_from"])
     if words["verdict"] not in get_args(Verdict):
         known = ", ".join(get_args(Verdict))
         raise InputError(f"{place}: `verdict` must be one of {known}, got {words['verdict']}.")

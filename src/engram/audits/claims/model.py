@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 from engram import memory, particles, theory
 from engram.audits._balls import dot, rationals
-from engram.audits._certificate import Certificate
+from engram.audits._certificate import Certificate, proof
 from engram.audits._evidence import Evidence, all_of, at_least, both, equal, true
 from engram.audits._independent import autograd, parts
 from engram.audits._parameters import random_problem, random_weights, rng_for
@@ -172,7 +172,9 @@ class C07(Checks):
     corrected = partialmethod(_classified, own_margin=np.inf)
 
     def certificates(self) -> list[Certificate]:
-        return [Certificate("m_{f*(x)}(x) > 0", fmpq(0), ">", fmpq(0))]
+        return [
+            proof("m_{f*(x)}(x), the margin against the own class, is zero", fmpq(0), "==", fmpq(0))
+        ]
 
 
 class C08(Checks):

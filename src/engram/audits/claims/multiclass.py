@@ -209,12 +209,27 @@ class C24(Checks):
         yield at_least(gains, 0.0, learning_rate_times_rate=x[1:, None], step=at[None, :])
 
     printed = partialmethod(_increments, start=-10.0)
-    corrected = partialmethod(_increments, start=0.0)
+
+    @all_of
+    def corrected(self, seed: int) -> Iterator[Evidence]:
+        yield self._increments(seed, start=0.0)
+        # Two steps from zero with M classes: monotone in x = ηk up to M = 198, and not at 199.
+        x = np.linspace(1e-3, 30.0, 100_000)
+        for M, is_monotone in ((2, True), (100, True), (198, True), (199, False), (1000, False)):
+            steps = descend_classes(np.ones(1), 1.5, np.zeros((1, M)), np.arange(3))[0, 2]
+            two = lambda x, M=M: x + x * M / (np.exp(x) + M - 1)
+            yield equal(steps[0] - steps[1], two(1.5), tolerance=1e-12, classes=M)
+            yield true((np.diff(two(x)) > 0).all() == is_monotone, classes=M)
 
     def certificates(self) -> list[Certificate]:
         slow, fast = (descent_margins(x, 2, -10)[2] for x in (fmpq(19, 2), fmpq(21, 2)))
         statement = "M = 2, m_0 = −10, two steps: ηc = 10.5 is at least as far as 9.5"
-        return [Certificate(statement, fast, ">=", slow)]
+        two = lambda x: x + x * 1000 / (arb(x).exp() + 999)
+        many = "M = 1000, from zero, two steps: ηk = 7.5 is at least as far as 6.5"
+        return [
+            Certificate(statement, fast, ">=", slow),
+            Certificate(many, two(fmpq(15, 2)), ">=", two(fmpq(13, 2))),
+        ]
 
     def curves(self) -> Curves:
         x = np.linspace(0.5, 20, 96)

@@ -6,10 +6,19 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
-from engram.audits._balls import first_step, inverse_g, pair_descent
+from engram.audits._balls import first_step, inverse_g, isolate, pair_descent, sigma
 from engram.audits._certificate import Certificate, proof
 from engram.audits._claim import Curves
-from engram.audits._evidence import MANY_STEPS, Evidence, all_of, at_least, between, equal, true
+from engram.audits._evidence import (
+    MANY_STEPS,
+    Evidence,
+    all_of,
+    at_least,
+    at_most,
+    between,
+    equal,
+    true,
+)
 from engram.audits._parameters import Pairs, pairs, rng_for
 from engram.audits._runs import descend_pairs, steps_to
 from engram.audits.claims._checks import Checks
@@ -99,6 +108,39 @@ class C39(Checks):
         return Curves(title, ("step", at), series, "γ_1")
 
 
+class C39b(Checks):
+    """Late times, at p_1 = 3/4 and c = 2: 30 learning rates for each of a few correlations."""
+
+    def _late(self, alpha: np.ndarray) -> Iterator[Evidence]:
+        eta = np.geomspace(0.1, 100.0, 96 // len(alpha))
+        alpha, eta = (axis.ravel() for axis in np.meshgrid(alpha, eta, indexing="ij"))
+        m = descend_pairs(alpha, 0.75, 2.0, eta, descents(0).at[0])
+        away = np.abs((m[..., 0] - m[..., 1]) / 2 - np.log(3) / 2)
+        at = {"correlation": alpha, "learning_rate": eta}
+        yield at_most(away[:, -1], eta * (1 - alpha) * 0.75 + 0.75 / 0.5, **at)
+        if (alpha < 1).all():
+            yield at_most(away[:, -1], away[:, -12], tolerance=1e-9, **at)
+
+    @all_of
+    def printed(self, seed: int) -> Iterator[Evidence]:
+        yield from self._late(np.array([-0.9, 0.5, 1.0]))
+
+    @all_of
+    def corrected(self, seed: int) -> Iterator[Evidence]:
+        yield from self._late(np.array([-0.9, 0.0, 0.5, 0.9]))
+
+    def certificates(self) -> list[Certificate]:
+        step = lambda g: g + 12 * (fmpq(3, 4) * sigma(g) - fmpq(1, 4) * sigma(-g))
+        slope = lambda g: 1 - 12 * sigma(g) * sigma(-g)
+        low = isolate(lambda g: step(step(g)) - g, fmpq(39, 100), fmpq(40, 100))
+        high, setting = step(low), "α = 1, p_1 = 3/4, c = 2, η = 6"
+        return [
+            proof(f"{setting}: γ_1 has a 2-cycle, whose lower point is below 0.3954", low, "<", fmpq(3954, 10**4)),
+            proof("and whose upper point is farther than p_1/(2p_2) = 3/2 from γ̄ = ½ log 3", high - arb(3).log() / 2, ">", fmpq(3, 2)),
+            proof("it attracts: the multiplier is below 1", abs(slope(low) * slope(high)), "<", fmpq(1)),
+        ]  # fmt: skip
+
+
 def _steps_to_perfect(drawn: Pairs) -> np.ndarray:
     """The first recorded step with both margins positive; NaN if there is none in a million."""
     at = steps_to(1_000_000, dense=256, sparse=48)
@@ -134,5 +176,5 @@ class C40(Checks):
 
     def certificates(self) -> list[Certificate]:
         _, second = first_step(fmpq(1, 2), fmpq(3, 4), 2, 0)
-        statement = "η = 0, α = 1/2, p_1 = 3/4: the second margin is positive after a step"
-        return [Certificate(statement, second, ">", fmpq(0))]
+        statement = "η = 0, α = 1/2, p_1 = 3/4: the second margin is still 0 after a step"
+        return [proof(statement, second, "==", fmpq(0))]

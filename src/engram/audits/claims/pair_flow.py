@@ -6,7 +6,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from engram.audits._balls import first_step, inverse_g, isolate, precision, sigma
-from engram.audits._certificate import Certificate
+from engram.audits._certificate import Certificate, proof
 from engram.audits._claim import Curves
 from engram.audits._evidence import Evidence, all_of, at_least, at_most, between, equal, true
 from engram.audits.claims._checks import Checks
@@ -112,6 +112,11 @@ class C35(Checks):
         yield equal(away[:, 0], bound[:, 0], tolerance=1e-12, correlation=run.alpha[:, 0])
         at = {"correlation": run.alpha, "p1": run.p1, "time": run.at}
         yield at_most(away, bound, tolerance=SOLVER, **at)
+        # The printed final bound holds eventually exactly for α > s/(4.2 − s): from 0.159 on at p_1 = 3/4.
+        alpha, s = np.array([0.05, 0.13, 0.19, 0.3, 0.6]), np.sqrt(1 / 3)
+        half_gap, late = flow_halves(alpha, 0.75)[0], np.argmin(np.abs(TIMES - 1e6))
+        bound = printed.half_gap_upper_bound(TIMES[late], alpha, 0.75, 2.0)
+        yield true((half_gap[:, late] <= bound) == (alpha > s / (4.2 - s)), correlation=alpha)
 
     def certificates(self) -> list[Certificate]:
         t = 10**4
@@ -154,8 +159,8 @@ class C36(Checks):
         rest = isolate(lambda g: fmpq(3, 4) * sigma(g) - fmpq(1, 4) * sigma(-g), 0, 3)
         m1, m2 = first_step(fmpq(-1), fmpq(3, 4), 2, 1)
         return [
-            Certificate("α = 1, p_1 = 3/4: the one rest point of γ_1 (γ_2 = 0) is ½ log 3", rest, "==", arb(3).log() / 2),
-            Certificate("α = −1, p_1 = 3/4: γ_1, which no step moves, tends to ½ log 3", (m1 - m2) / 2, "==", arb(3).log() / 2),
+            proof("α = 1, p_1 = 3/4: the one rest point of γ_1 (γ_2 = 0) is above ½ log 3", rest, ">", arb(3).log() / 2),
+            proof("α = −1, p_1 = 3/4: γ_1 is still 0 after one step", (m1 - m2) / 2, "==", fmpq(0)),
         ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from flint import arb, fmpq
 
 from engram import memory
 from engram.audits._balls import first_step, pair_descent, sigma
-from engram.audits._certificate import Certificate
+from engram.audits._certificate import Certificate, proof
 from engram.audits._evidence import Evidence, all_of, at_least, equal, true
 from engram.audits._parameters import pairs, random_weights, rng_for
 from engram.audits._runs import descend_pairs
@@ -82,7 +82,14 @@ class C30(Checks):
             yield at_least(sign * second, 0.0, tolerance=1e-9, correlation=at["correlation"])
 
     printed = partialmethod(_cone, sign=1.0)
-    corrected = partialmethod(_cone, sign=-1.0)
+
+    @all_of
+    def corrected(self, seed: int) -> Iterator[Evidence]:
+        yield self._cone(seed, sign=-1.0)
+        for problem, W, at in _random_pairs(seed, "C30"):
+            rise = memory.margins(problem, -memory.grad(problem, W))
+            if at["correlation"] <= 0:
+                yield at_least(rise, 0.0, correlation=at["correlation"])
 
     def certificates(self) -> list[Certificate]:
         statement = "α = 0, p = (1/2, 1/2), W = 0, c = 1: the e_2-coefficient is at least 0"
@@ -138,5 +145,5 @@ class C32(Checks):
 
     def certificates(self) -> list[Certificate]:
         half_sum = sum(first_step(fmpq(1), fmpq(3, 4), 2, 1), fmpq(0)) / 2
-        statement = "α = 1, p_1 = 3/4, c = 2, η = 1: γ_2 > 0 after one step"
-        return [Certificate(statement, half_sum, ">", fmpq(0))]
+        statement = "α = 1, p_1 = 3/4, c = 2, η = 1: γ_2 is still 0 after one step"
+        return [proof(statement, half_sum, "==", fmpq(0))]

@@ -68,8 +68,13 @@ class C51(Checks):
             same.append((abs(moved) > 1e-9) == (abs(U[first] @ U[2]) > 1e-9))
         return true(np.array(same))
 
-    def printed(self, seed: int) -> Evidence:
-        return self._which_scores_move(seed, 0)
+    @all_of
+    def printed(self, seed: int) -> Iterator[Evidence]:
+        yield self._which_scores_move(seed, 0)
+        yield at_most(np.exp(np.e / 2), 1.0)  # the ends of the interval [e^(e/2), 1]
+        w = rng_for(seed, "C51 sums").normal(size=6)
+        sums = multiclass.flow_scores_from(np.array([1e6]), 1.0, w).sum(1)
+        yield equal(sums, 0.0, tolerance=1e-3)  # o(1)
 
     @all_of
     def corrected(self, seed: int) -> Iterator[Evidence]:
@@ -83,6 +88,9 @@ class C51(Checks):
         equal_ones = np.sum(wrong == wrong.max())
         theta = np.exp(wrong - wrong.max()).sum() - equal_ones
         yield at_most(theta, len(w) - 1 - equal_ones)
+        # e^asinh(a) = a + √(a² + 1): with a = 1.05 x the square is that of 1.05 x.
+        x = np.geomspace(1e-3, 1e3, 50)
+        yield equal(np.exp(np.arcsinh(1.05 * x)), 1.05 * x + np.sqrt(1.05**2 * x**2 + 1))
 
     def certificates(self) -> list[Certificate]:
         statement = "the interval [e^{e/2}, 1] is not empty: e^{e/2} ≤ 1"
