@@ -84,7 +84,7 @@ class C52(Checks):
     def corrected(self, seed: int) -> Evidence:
         problems, m = _five_in_three(seed)
         drawn = _authors_draw()
-        theirs = _train(drawn.inputs[None], drawn.outputs[None])
+        theirs = _train(np.asarray(drawn.inputs)[None], np.asarray(drawn.outputs)[None])
         stored = np.array([is_separable(problem) for problem in problems])
         learnt = (m > 0).all(1)
         solved = [q for q, fits in zip(problems, stored, strict=True) if fits]
