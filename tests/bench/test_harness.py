@@ -82,4 +82,4 @@ def test_the_command_prints_json_with_the_promised_fields(here):
     assert {"name", "work", "engram", "peer", "ratio", "limit_fraction"} <= set(row)
     assert row["name"] == "many-dimensions"
     assert row["engram"] > 0
-    assert row["peer"] is not None or "engram[bench]" in row["note"]
+    assert row["peer"] is not None or "pip install torch" in row["note"]

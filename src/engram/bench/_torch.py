@@ -13,4 +13,4 @@ def load_torch() -> Any:
     try:
         return importlib.import_module("torch")
     except ImportError:
-        raise NoPeer("no PyTorch here: pip install 'engram[bench]' to compare") from None
+        raise NoPeer("PyTorch is not installed: pip install torch to compare") from None

@@ -122,7 +122,7 @@ def local_client(workers: int) -> Any:
         from distributed import Client, LocalCluster
     except ImportError:
         raise InputError(
-            "more workers need dask: pip install 'engram[cluster]'. Without --workers the sweep runs in this "
+            "more workers need dask: pip install 'dask[distributed]'. Without --workers the sweep runs in this "
             "process."
         ) from None
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
@@ -142,7 +142,7 @@ def remote_client(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
-        raise InputError("a scheduler needs dask: pip install 'engram[cluster]'.") from None
+        raise InputError("a scheduler needs dask: pip install 'dask[distributed]'.") from None
     try:
         return Client(address, timeout="10s")
     except (OSError, TimeoutError, ValueError) as error:
