@@ -104,3 +104,14 @@ def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("generated/"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_architecture_names_files_that_exist():
+    page = (DOCS / "architecture.md").read_text()
+    where = page[page.index("## Where things are") : page.index("## Layers")]
+    sources = DOCS.parent / "src" / "engram"
+    names = re.findall(r"`([\w/]+(?:\.py|/))`", where)
+    assert len(names) > 20
+    missing = [name for name in names if name != "out/train/" and name != "cli/_NAME.py"]
+    missing = [name for name in missing if not list(sources.glob(f"**/{name.rstrip('/')}"))]
+    assert not missing
