@@ -122,8 +122,8 @@ def local_client(workers: int) -> Any:
         from distributed import Client, LocalCluster
     except ImportError:
         raise InputError(
-            "more workers need dask: pip install 'dask[distributed]'. Without --workers the sweep runs in this "
-            "process."
+            "more workers need dask: pip install 'dask[distributed]'. Without --workers the sweep runs in "
+            "this process."
         ) from None
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
     cluster = LocalCluster(
