@@ -66,7 +66,7 @@ def test_every_reference_value_is_reproduced(made, name):
     [("fig1", "plane_loss"), ("fig2", "loss"), ("fig3", "first_perfect"), ("fig4", "sgd_gamma"),
      ("fig5", "sharpness"), ("fig6", "margins")],
 )  # fmt: skip
-def test_a_wrong_value_is_found(made, name, variable):
+def test_a_wrong_value_fails_the_comparison(made, name, variable):
     data = made(name)
     for spoil in (1e-6, np.nan):
         moved = data.assign({variable: data[variable] + (1 if name == "fig3" else spoil)})
@@ -86,7 +86,7 @@ OTHERS = {
     "name",
     [pytest.param(name, marks=pytest.mark.settings if name == "fig2" else ()) for name in OTHERS],
 )
-def test_other_settings_work_and_are_compared_with_nothing_else(name):
+def test_other_settings_are_not_compared_with_the_reference(name):
     module = figures.module_of(name)
     data = module.compute(dataclasses.replace(module.Settings(), **OTHERS[name]))
     assert all(row.reference is None for row in module.compare(data))
@@ -94,7 +94,7 @@ def test_other_settings_work_and_are_compared_with_nothing_else(name):
     module.draw(data)
 
 
-def test_findings_say_what_the_data_say(made):
+def test_findings_report_the_data(made):
     spikes = figures.module_of("fig2").findings(made("fig2"))
     assert spikes[0].startswith("η = 10 spikes to 1.348664 at t = 5 and ends at 0.054236")
     assert "perfect accuracy not reached in 34 steps" in spikes[1]
@@ -106,7 +106,7 @@ def test_findings_say_what_the_data_say(made):
     assert sum("jumping to and fro" in line for line in sharp) == 1  # of the four runs one cycles
 
 
-def test_a_value_that_is_no_number_fails_also_without_a_reference():
+def test_nan_fails_the_comparison_without_a_reference():
     assert not figures.Comparison("x", np.nan, None).is_ok
     assert figures.Comparison("x", 1.0, None).is_ok
 
@@ -114,14 +114,14 @@ def test_a_value_that_is_no_number_fails_also_without_a_reference():
 @pytest.mark.parametrize(
     "settings", ["[1]", '{"num": "x"}', '{"learning_rates": 3}', "{", '{"colour": 1}']
 )
-def test_settings_that_make_no_sense_are_refused(made, tmp_path, settings):
+def test_invalid_settings_in_a_file_are_rejected(made, tmp_path, settings):
     figures.write_data(made("fig2").assign_attrs(settings=settings), tmp_path / "fig2.nc")
     with pytest.raises(ValueError, match="settings that fig2 does not take"):
         figures.compute_again(tmp_path / "fig2.nc")
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
-def test_the_picture_is_whole(made, name):
+def test_nothing_is_cut_off_in_the_picture(made, name):
     figure = figures.module_of(name).draw(made(name))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -138,7 +138,7 @@ def test_the_picture_is_whole(made, name):
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
-def test_data_says_what_it_is_and_can_be_written(made, name, tmp_path):
+def test_data_is_labelled_and_survives_a_file(made, name, tmp_path):
     data = made(name)
     path = tmp_path / f"{name}.nc"
     figures.write_data(data, path)
@@ -223,7 +223,7 @@ def test_draws_do_not_depend_on_how_many_there_are(made):
     np.testing.assert_allclose(ours.drawn_final_loss, fewer.drawn_final_loss, rtol=1e-9)
 
 
-def test_a_learning_rate_has_one_look():
+def test_each_learning_rate_has_its_own_colour_and_mark():
     looks = [tuple(plotting.rate_style(rate).values()) for rate in (0.1, 1.0, 3.0, 10.0, 20.0)]
     assert len({colour for colour, _ in looks}) == len({mark for _, mark in looks}) == 5
     assert plotting.rate_style(10.0) == plotting.rate_style(10)

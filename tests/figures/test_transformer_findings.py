@@ -7,7 +7,7 @@ from engram.figures import _training
 from engram.figures.fig7_findings import falls, is_together, lowest, verdict
 
 
-def test_spikes_and_ways_back():
+def test_spikes_and_oscillation_are_counted():
     assert _training.num_spikes([4, 3, 2, 1]) == 0
     assert _training.num_spikes([4, 2, 2.1, 5, 4, 1, 1.2, np.nan]) == 2
     up, down = np.array([[0.0], [1.0], [3.0]]), np.array([[3.0], [1.0], [0.0]])

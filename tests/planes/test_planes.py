@@ -75,7 +75,7 @@ def test_principal_plane_holds_the_path_and_says_what_it_hides():
     assert hidden.max() > 1e-3  # a path in many dimensions does not lie in a plane, and it is said
 
 
-def test_named_planes_pass_where_they_should():
+def test_named_planes_contain_their_directions():
     problem = engram.on_sphere(0, 4, 4, 5)
     W = np.random.default_rng(0).normal(size=(5, 5))
     margin = planes.max_margin_plane(problem, W)
@@ -87,7 +87,7 @@ def test_named_planes_pass_where_they_should():
     assert curve == pytest.approx(float(memory.sharpness(problem, W)), rel=1e-8)
 
 
-def test_what_is_no_plane_is_refused():
+def test_degenerate_planes_are_rejected():
     with pytest.raises(InputError, match="d = M = 2"):
         planes.memory_plane(engram.orthonormal(3, 3))
     with pytest.raises(InputError, match="parallel"):
@@ -114,7 +114,7 @@ def test_curvature_keeps_its_digits_where_tokens_are_confidently_wrong():
         assert float(found.sharpness[0, 0]) == pytest.approx(exact, rel=1e-9)
 
 
-def test_large_memories_are_looked_at_point_by_point():
+def test_large_memories_use_lanczos_point_by_point():
     problem = engram.on_sphere(0, 30, 25, 20)
     rng = np.random.default_rng(0)
     plane = planes.plane_through(*rng.normal(size=(2, 20, 20)))
@@ -137,7 +137,7 @@ def test_a_token_that_nothing_reaches_keeps_to_the_first_class():
         assert memory.error_rate(problem, W) == pytest.approx(error, abs=1e-12)
 
 
-def test_a_count_may_be_of_numpy():
+def test_counts_may_be_numpy_integers():
     problem = engram.two_tokens(0.5, 0.75)
     grid = (-1.0, 1.0, np.int64(7))
     found = engram.landscape(problem, planes.memory_plane(problem), first=grid, second=grid)

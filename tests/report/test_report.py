@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from engram import audits, figures
-from engram.report import Run, checked, render, write_report
+from engram.report import Run, checked, render, summary, write_report
+from engram.report._typeset import typeset
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
@@ -45,14 +46,16 @@ def run(tmp_path_factory):
     return Run([made], claims, "engram reproduce", "quick", 12.0)
 
 
-def test_the_page_is_whole_and_asks_for_nothing(run):
+def test_the_page_is_self_contained(run):
     page = render(run)
     checker = Checker()
     checker.feed(page)
     assert checker.open == []
     assert len(set(checker.ids)) == len(checker.ids)
-    assert all(link.startswith("#") and link[1:] in checker.ids for link in checker.links)
-    assert not re.search(r"https?://|@import|url\(", page)
+    inside = [link for link in checker.links if link.startswith("#")]
+    assert all(link[1:] in checker.ids for link in inside)
+    assert {*checker.links} - {*inside} == {"https://arxiv.org/abs/2402.18724"}  # the paper
+    assert not re.search(r"https?://(?!arxiv)|@import|url\(", page)
     assert "default-src 'none'" in page
     assert "8 of 8 within tolerance" in page
     assert "no verdicts changed" in page
@@ -61,7 +64,7 @@ def test_the_page_is_whole_and_asks_for_nothing(run):
         assert f"{row.ours:.10g}" in page
 
 
-def test_what_is_no_number_and_has_no_reference_is_said(run):
+def test_nan_without_a_reference_is_reported(run):
     made = run.made[0]
     row = dataclasses.replace(made.comparisons[0], ours=float("nan"), reference=None)
     broken = dataclasses.replace(run, made=[dataclasses.replace(made, comparisons=[row])])
@@ -69,7 +72,7 @@ def test_what_is_no_number_and_has_no_reference_is_said(run):
     assert "0 of 0" in render(broken)
 
 
-def test_what_is_out_of_tolerance_is_said(run):
+def test_values_out_of_tolerance_are_reported(run):
     made = run.made[0]
     wrong = dataclasses.replace(made.comparisons[0], ours=made.comparisons[0].ours + 1)
     made = dataclasses.replace(made, comparisons=[wrong, *made.comparisons[1:]])
@@ -81,7 +84,7 @@ def test_what_is_out_of_tolerance_is_said(run):
     assert "Interrupted: Figure 4 not made" in page
 
 
-def test_what_is_still_being_computed_is_named(run):
+def test_pending_parts_are_named(run):
     half = dataclasses.replace(run, claims=None, pending=["fig6", "fig7", "claims"])
     page = render(half)
     assert "Still being computed" in page
@@ -103,3 +106,39 @@ def test_it_is_written_whole_or_not_at_all(run, tmp_path):
         write_report(dataclasses.replace(run, made=[lost]), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_five_sentences_sum_up_the_run(run):
+    sentences = summary(run)
+    assert len(sentences) == 5
+    assert sentences[0].startswith("Figure 1 of the paper was computed again")
+    assert sentences[1] == "Of 8 comparisons with reference values, 8 are within their tolerances."
+    assert "Of the 2 claims" in sentences[2]
+    assert sentences[3].startswith("What to see first is in Figure 1: α = -0.5: both tokens")
+    assert sentences[4].startswith("Nothing failed")
+    empty = summary(Run([], None, "engram reproduce", "quick", 0.0))
+    assert len(empty) == 5
+    assert "`engram audit` checks them" in empty[2]
+    row = dataclasses.replace(run.made[0].comparisons[0], ours=99.0)
+    bad = dataclasses.replace(run.made[0], comparisons=[row])
+    assert "1 check failed" in summary(dataclasses.replace(run, made=[bad]))[4]
+    assert 'id="summary"' in render(run)
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("W_O^2 and 4p_1p_2", "W<sub>O</sub><sup>2</sup> and 4p<sub>1</sub>p<sub>2</sub>"),
+        ("e^{m_{t+1}} < 10^-3", "e<sup>m<sub>t+1</sub></sup> &lt; 10<sup>-3</sup>"),
+        ("H_*, max_j, e^(−m_t)", "H<sub>*</sub>, max<sub>j</sub>, e<sup>−m<sub>t</sub></sup>"),
+        ("fig:margins_N5, num_tokens", "fig:margins_N5, num_tokens"),
+        ("`a_1 <b>` & Σ_{k<d}", "<code>a_1 &lt;b&gt;</code> &amp; Σ<sub>k&lt;d</sub>"),
+    ],
+)
+def test_formulas_are_typeset(text, html):
+    assert str(typeset(text)) == html
+
+
+def test_no_raw_formula_is_left_in_the_page(run):
+    body = re.sub(r"<(style|script|code)>.*?</\1>|data:image[^\"]*", "", render(run), flags=re.S)
+    assert not re.search(r"[_^]\{|\w\^|\\[a-z]+|\beq:", body)

@@ -10,18 +10,18 @@ from engram.planes import memory_plane
 from engram.problem import Problem
 from engram.simulation import simulate
 
-Tell = Callable[[int, int], None]  # how much is done, of how much
+Progress = Callable[[int, int], None]  # how much is done, of how much
 
 
 def silent(done: int, total: int) -> None:
     """Report to nobody."""
 
 
-def reported(items: Sequence[Any], tell: Tell) -> Iterator[Any]:
+def reported(items: Sequence[Any], progress: Progress) -> Iterator[Any]:
     """Each item, and a report when its turn is over."""
     for index, item in enumerate(items):
         yield item
-        tell(index + 1, len(items))
+        progress(index + 1, len(items))
 
 
 def records_of(

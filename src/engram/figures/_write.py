@@ -14,7 +14,7 @@ from engram._files import written_whole
 from engram._paper import FIGURES
 from engram.figures._comparison import Comparison
 from engram.figures._labels import settings_from, words
-from engram.figures._runs import Tell, silent
+from engram.figures._runs import Progress, silent
 
 _SUBJECTS = ("level_lines", "loss_spikes", "steps_to_accuracy", "forgetting", "sharpness", "margins",
              "transformer")  # fmt: skip
@@ -55,7 +55,7 @@ def settings_at(name: str, scale: str) -> Any:
     return scales.get(scale, scales["quick"])
 
 
-def write_figure(name: str, out: Path, scale: str = "quick", tell: Tell = silent) -> Made:
+def write_figure(name: str, out: Path, scale: str = "quick", progress: Progress = silent) -> Made:
     """Compute and draw a figure into `out` as .png, .pdf and .nc.
 
     Nothing found there is used, except the runs of a figure that takes long at this scale: those are
@@ -65,9 +65,9 @@ def write_figure(name: str, out: Path, scale: str = "quick", tell: Tell = silent
     module = module_of(name)
     settings = settings_at(name, scale)
     if scale in getattr(module, "KEPT", ()):
-        data = module.compute(settings, tell, out / f"{name}-runs")
+        data = module.compute(settings, progress, out / f"{name}-runs")
     else:
-        data = module.compute(settings, tell)
+        data = module.compute(settings, progress)
     picture = module.draw(data)
     files = [out / f"{name}{suffix}" for suffix in (".nc", ".pdf", ".png")]
     # No date inside: the same figure is the same file. All three appear together, at the end.
@@ -96,7 +96,7 @@ def _to_netcdf(data: xr.Dataset, path: Path) -> None:
     data.to_netcdf(path, engine="h5netcdf", encoding=packed)
 
 
-def compute_again(path: Path, tell: Tell = silent) -> xr.Dataset:
+def compute_again(path: Path, progress: Progress = silent) -> xr.Dataset:
     """Compute a figure's data once more, from the attributes of a file that `write_figure` wrote."""
     with xr.open_dataset(path, engine="h5netcdf") as before:
         name, text = before.attrs.get("figure"), before.attrs.get("settings")
@@ -110,4 +110,4 @@ def compute_again(path: Path, tell: Tell = silent) -> xr.Dataset:
             f"{path} has settings that {name} does not take ({error}). Make it again with "
             f"`engram reproduce {name}`."
         ) from None
-    return module.compute(settings, tell)
+    return module.compute(settings, progress)

@@ -12,7 +12,7 @@ from engram.figures._comparison import Comparison, compared_records
 from engram.figures._labels import labelled
 from engram.figures._plane import at_authors_points, draw_plane, plane_of
 from engram.figures._reference import reference
-from engram.figures._runs import Tell, reported, silent
+from engram.figures._runs import Progress, reported, silent
 from engram.problem import two_tokens
 
 
@@ -29,11 +29,11 @@ class Settings:
 SCALES = {"quick": Settings(), "paper": Settings(num=589)}
 
 
-def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
+def compute(settings: Settings, progress: Progress = silent) -> xr.Dataset:
     """Loss and 0-1 loss over each plane, and the sectors of constant 0-1 loss."""
     rows = []
     varying = ["plane_loss", "plane_error"]
-    for alpha in reported(settings.correlations, tell):
+    for alpha in reported(settings.correlations, progress):
         problem = two_tokens(alpha, settings.p1)
         axes = [(-half, half, settings.num) for half in settings.half_widths]
         planes = [plane_of(problem, axis, axis) for axis in axes]
@@ -66,15 +66,15 @@ def compare(data: xr.Dataset) -> list[Comparison]:
 
 def findings(data: xr.Dataset) -> list[str]:
     """How wide the sector without error is."""
-    said = []
+    sentences = []
     for alpha in data.correlation.values:
         here = data.sel(correlation=alpha)
         width = float((here.sector_end - here.sector_begin).where(here.sector_error == 0).sum())
-        said.append(
+        sentences.append(
             f"α = {alpha:g}: both tokens are recalled in a sector of {np.degrees(width):.1f} degrees "
             f"(arccos(α) = {np.degrees(np.arccos(alpha)):.1f}); the loss is log 2 at W = 0"
         )
-    return said
+    return sentences
 
 
 def draw(data: xr.Dataset) -> Figure:

@@ -18,7 +18,7 @@ from engram.figures._comparison import (
 from engram.figures._labels import labelled
 from engram.figures._plane import draw_plane, plane_of
 from engram.figures._reference import reference
-from engram.figures._runs import Tell, descents, silent
+from engram.figures._runs import Progress, descents, silent
 from engram.figures._training import num_spikes
 from engram.problem import two_tokens
 
@@ -39,15 +39,15 @@ class Settings:
 SCALES = {"quick": Settings(), "paper": Settings(num=589)}
 
 
-def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
+def compute(settings: Settings, progress: Progress = silent) -> xr.Dataset:
     """Losses, errors, margins and the path along full-batch descent from W = 0, and the plane."""
     problem = two_tokens(settings.correlation, settings.p1)
     record = ("loss", "error", "margins", "weights")
     along = descents(problem, settings.learning_rates, settings.points - 1, record)
-    tell(1, 2)
+    progress(1, 2)
     axes = ((*settings.first, settings.num), (*settings.second, settings.num))
     data = along.merge(plane_of(problem, *axes))
-    tell(2, 2)
+    progress(2, 2)
     return labelled(data, "fig2", settings)
 
 
@@ -84,7 +84,7 @@ def _events(error: Any) -> dict[str, int | None]:
 
 def findings(data: xr.Dataset) -> list[str]:
     """What the figure shows, measured."""
-    said = []
+    sentences = []
     for rate in data.learning_rate.values:
         loss = data.loss.sel(learning_rate=rate).values
         first, kept = _events(data.error.sel(learning_rate=rate)).values()
@@ -96,11 +96,13 @@ def findings(data: xr.Dataset) -> list[str]:
         )
         spikes = num_spikes(loss) > 0
         peak = f"spikes to {loss.max():.6f} at t = {loss.argmax()}" if spikes else "does not spike"
-        said.append(f"η = {rate:g} {peak} and ends at {loss[-1]:.6f}; {accuracy}")
+        sentences.append(f"η = {rate:g} {peak} and ends at {loss[-1]:.6f}; {accuracy}")
     last = data.loss.isel(step=-1).values
     fast, slow = data.learning_rate.values[[last.argmin(), last.argmax()]]
-    said.append(f"η = {fast:g} ends {last.max() / last.min():.1f} times lower than η = {slow:g}")
-    return said
+    sentences.append(
+        f"η = {fast:g} ends {last.max() / last.min():.1f} times lower than η = {slow:g}"
+    )
+    return sentences
 
 
 def draw(data: xr.Dataset) -> Figure:

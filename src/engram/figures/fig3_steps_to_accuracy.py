@@ -13,7 +13,7 @@ from engram import plotting
 from engram.figures._comparison import Comparison, counted
 from engram.figures._labels import labelled, settings_of
 from engram.figures._reference import reference
-from engram.figures._runs import Tell, reported, silent
+from engram.figures._runs import Progress, reported, silent
 from engram.sweeps import sweep
 
 
@@ -33,7 +33,7 @@ class Settings:
 SCALES = {"quick": Settings(), "paper": Settings(fine=800)}
 
 
-def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
+def compute(settings: Settings, progress: Progress = silent) -> xr.Dataset:
     """First and last hits of perfect accuracy over the authors' grid and two fine slices."""
     odds, alphas, rates = settings.log_odds, settings.correlations, settings.learning_rates
     fine_rates = np.geomspace(rates[0], rates[-1], settings.fine)
@@ -56,7 +56,7 @@ def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
         "sweep": {"observables": ["first_perfect", "perfect_from"]},
     }
     data = xr.Dataset()
-    for ending, axes in reported(list(grids.items()), tell):
+    for ending, axes in reported(list(grids.items()), progress):
         map_ = sweep(spec, axes)
         if ending:
             alone = "log_odds" if ending == "_over_correlation" else "correlation"
@@ -92,7 +92,7 @@ def findings(data: xr.Dataset) -> list[str]:
     """How many cells reach perfect accuracy, how many lose it, and what a larger rate saves."""
     first, never = data.first_perfect, data.first_perfect.isnull()
     same = int(never.where(never.correlation == 1, False).sum())
-    said = [
+    sentences = [
         f"{int(never.sum())} of {first.size} cells do not reach perfect accuracy within "
         f"{settings_of(data)['points'] - 1} steps, {same} of them at α = 1, where the tokens are one and the same",
         f"{int(_lost(data).sum())} of the {first.size} cells reach it and lose it again",
@@ -101,12 +101,12 @@ def findings(data: xr.Dataset) -> list[str]:
         fine = _fine(data, name)
         share, again = float(fine.first_perfect.isnull().mean()), float(_lost(fine).mean())
         slow, fast = (fine.first_perfect.isel(fine_learning_rate=k) for k in (0, -1))
-        said.append(
+        sentences.append(
             f"fine grid over {words}: {100 * share:.1f} % not reached, {100 * again:.1f} % lost again; "
             f"η = {fast.fine_learning_rate:g} needs {float((slow / fast).median()):.0f} times fewer "
             f"steps than η = {slow.fine_learning_rate:g} (median)"
         )
-    return said
+    return sentences
 
 
 def _fine(data: xr.Dataset, name: str) -> xr.Dataset:

@@ -24,7 +24,7 @@ from engram.figures._plane import (
     stacked,
 )
 from engram.figures._reference import arrays_of, case_of, problem_of, reference
-from engram.figures._runs import Tell, records_of, silent
+from engram.figures._runs import Progress, records_of, silent
 from engram.planes import memory_plane
 from engram.problem import Problem, on_sphere
 
@@ -47,7 +47,7 @@ class Settings:
 SCALES = {"quick": Settings(), "paper": Settings(num=595, draws=2000)}
 
 
-def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
+def compute(settings: Settings, progress: Progress = silent) -> xr.Dataset:
     """Four landscapes with their exact excess risks, the SGD run, and the same over many seeds."""
     stages = len(settings.seeds) + 1 + len(settings.settings) + len(settings.num_classes)
     done = itertools.count(1)
@@ -57,17 +57,17 @@ def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
         problem = problem_of(case)
         first, second = ((*case["grid"][axis][:2], settings.num) for axis in ("x", "y"))
         rows.append(plane_of(problem, first, second).merge(_exact(problem)))
-        tell(next(done), stages)
+        progress(next(done), stages)
     sgd = _sgd_run(settings)
-    tell(next(done), stages)
+    progress(next(done), stages)
     for number, exponent in settings.settings:
         draws = (on_sphere(k, number, 2, 2, exponent=exponent) for k in range(settings.draws))
         spread.append([calibration(problem).excess for problem in draws])
-        tell(next(done), stages)
+        progress(next(done), stages)
     for number in settings.num_classes:
         sizes = (settings.num_tokens, settings.dims)
         rates.append(forgetting_rate(*sizes, num_classes=number, draws=settings.draws))
-        tell(next(done), stages)
+        progress(next(done), stages)
     numbers, exponents = zip(*settings.settings, strict=True)
     typical = xr.Dataset(
         {"drawn_excess_risk": (("setting", "draw"), spread)},
@@ -101,20 +101,20 @@ def _sgd_run(settings: Settings) -> xr.Dataset:
 
 def _exact(problem: Problem) -> xr.Dataset:
     """What can be recalled at best, and what the minimiser of the loss recalls."""
-    found = calibration(problem)
-    best, at = found.minimiser, lambda W: memory_plane(problem).coordinates(problem, W)[0]
+    result = calibration(problem)
+    best, at = result.minimiser, lambda W: memory_plane(problem).coordinates(problem, W)[0]
     nowhere = np.full(2, np.nan)
     return xr.Dataset(
         {
-            "excess_risk": found.excess,
-            "error_at_minimiser": found.error,
-            "least_error": found.least.error,
-            "is_separable": int(found.least.error == 0),
+            "excess_risk": result.excess,
+            "error_at_minimiser": result.error,
+            "least_error": result.least.error,
+            "is_separable": int(result.least.error == 0),
             "least_loss": best.loss,
             "minimiser": ("component", at(best.weights) if best.exists else nowhere),
             "direction": ("component", nowhere if best.exists else _unit(at(best.direction))),
-            "best_direction": ("component", _unit(at(found.least.weights))),
-            "forgotten": ("token", _among(found.forgotten, problem.num_tokens).astype(float)),
+            "best_direction": ("component", _unit(at(result.least.weights))),
+            "forgotten": ("token", _among(result.forgotten, problem.num_tokens).astype(float)),
         }
     ).merge(arrays_of(problem))
 
@@ -179,22 +179,22 @@ def _compare_case(here: xr.Dataset, case: Any) -> list[Comparison]:
 
 def findings(data: xr.Dataset) -> list[str]:
     """Excess risks, what SGD does, and how typical both are."""
-    said = []
+    sentences = []
     for here in cases_of(data):
         tokens = np.flatnonzero(here.forgotten.values == 1) + 1
         shown = ", ".join(map(str, tokens[:6])) + (", ..." if len(tokens) > 6 else "")
         which = f"{len(tokens)} of {here.N} tokens ({shown}, from 1)" if len(tokens) else "none"  # fmt: skip
-        said.append(
+        sentences.append(
             f"seed {int(here.seed)}, N = {here.N}: excess risk {float(here.excess_risk):.4f}; error {float(here.error_at_minimiser):.4f} at the "
             f"minimiser, {float(here.least_error):.4f} at best; it forgets {which}"
         )
     error = data.sgd_error.values
-    said.append(
+    sentences.append(
         f"SGD, N = 10: error {error[0]:.3f} at the start, {error.min():.3f} at t = {error.argmin()} (at best "
         f"{float(data.sgd_least_error):.3f}), {error[-1]:.3f} at the end (the minimiser's: {float(data.sgd_error_at_minimiser):.3f}; "
         f"excess risk {float(data.sgd_excess_risk):.3f})"
     )
-    said += [_typical(data, setting) for setting in range(data.sizes["setting"])]
+    sentences += [_typical(data, setting) for setting in range(data.sizes["setting"])]
     rate = data.forgetting_rate
     for M in rate.num_classes.values:
         for d in rate.dim.values:
@@ -203,11 +203,11 @@ def findings(data: xr.Dataset) -> list[str]:
                 for n in rate.num_tokens.values
             )
             lost = int(data.num_unsolved.sel(num_classes=M, dim=d).sum())
-            said.append(
+            sentences.append(
                 f"M = {M}, d = {d}: the likeliest token is forgotten in {shares} of {data.sizes['draw']} draws"
                 + (f" ({lost} draws could not be solved, and are left out)" if lost else "")
             )
-    return said
+    return sentences
 
 
 def _typical(data: xr.Dataset, setting: int) -> str:

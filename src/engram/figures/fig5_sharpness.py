@@ -14,7 +14,7 @@ from engram.figures._comparison import Comparison, compared, compared_records, r
 from engram.figures._labels import labelled
 from engram.figures._plane import at_authors_points, cases_of, draw_minimiser, plane_of, stacked
 from engram.figures._reference import arrays_of, case_of, problem_of
-from engram.figures._runs import Tell, descents, reported, silent
+from engram.figures._runs import Progress, descents, reported, silent
 from engram.planes import memory_plane
 
 
@@ -32,12 +32,12 @@ class Settings:
 SCALES = {"quick": Settings(), "paper": Settings(num=595)}
 
 
-def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
+def compute(settings: Settings, progress: Progress = silent) -> xr.Dataset:
     """The sharpness over the plane and along descent, for each draw of the embeddings."""
     rows = []
     axis = (-settings.half_width, settings.half_width, settings.num)
     record = ("loss", "error", "sharpness", "weights")
-    for seed in reported(settings.seeds, tell):
+    for seed in reported(settings.seeds, progress):
         case = case_of("fig5", seed=seed)
         problem = problem_of(case)
         start = memory_plane(problem).weights(*case["gamma0"])
@@ -86,12 +86,12 @@ def compare(data: xr.Dataset) -> list[Comparison]:
 
 def findings(data: xr.Dataset) -> list[str]:
     """Where the sharpness ends, against 2/eta."""
-    said = []
+    sentences = []
     for here in cases_of(data):
         seed, limit = int(here.seed), float(here.sharpness_at_minimiser)
         exists = np.isfinite(limit)
         ends = f"H* = {limit:.4f} at the minimiser" if exists else "no minimiser (separable)"
-        said.append(f"seed {seed}, N = {here.N}: {ends}")
+        sentences.append(f"seed {seed}, N = {here.N}: {ends}")
         for rate in data.learning_rate.values:
             run = here.sel(learning_rate=rate)
             values = run.sharpness.values
@@ -99,8 +99,8 @@ def findings(data: xr.Dataset) -> list[str]:
                 f"seed {seed}, η = {rate:g}: sharpness {values[0]:.3g} at the start, {values.max():.3g} at most "
                 f"(t = {values.argmax()}), {values[-1]:.3g} at the end; 2/η = {2 / rate:g}"
             )
-            said.append(text + (_near(run, limit, rate) if exists else ""))
-    return said
+            sentences.append(text + (_near(run, limit, rate) if exists else ""))
+    return sentences
 
 
 def _near(run: xr.Dataset, limit: float, rate: float) -> str:

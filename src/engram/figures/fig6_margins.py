@@ -16,7 +16,7 @@ from engram.dynamics import Context, GradientDescent, advance
 from engram.figures._comparison import Comparison, compared_records, runs_in_common
 from engram.figures._labels import labelled, settings_of
 from engram.figures._reference import arrays_of, case_of, problem_of
-from engram.figures._runs import Tell, descents, reported, silent
+from engram.figures._runs import Progress, descents, reported, silent
 from engram.figures._training import draw_losses, draw_margins
 from engram.particles import ParticleSystem
 from engram.problem import Problem, on_sphere
@@ -36,11 +36,11 @@ class Settings:
 SCALES = {"quick": Settings(), "paper": Settings(draws=2000)}
 
 
-def compute(settings: Settings, tell: Tell = silent) -> xr.Dataset:
+def compute(settings: Settings, progress: Progress = silent) -> xr.Dataset:
     """Margins, losses, errors and sharpness of the authors' draws; last losses of our own."""
     rows = []
     record = ("loss", "error", "margins", "sharpness")
-    for dim in reported(settings.dims, tell):
+    for dim in reported(settings.dims, progress):
         problem = problem_of(case_of("fig6", d=dim))
         along = descents(problem, settings.learning_rates, settings.points - 1, record)
         along = along.assign_coords(token=np.arange(problem.num_tokens))
@@ -96,20 +96,20 @@ def compare(data: xr.Dataset) -> list[Comparison]:
 def findings(data: xr.Dataset) -> list[str]:
     """How the runs end, and how often the largest rate ends worse than the smallest."""
     rates = data.learning_rate.values
-    said = []
+    sentences = []
     for dim in data.dim.values:
         here = data.sel(dim=dim)
         last = here.loss.isel(step=-1)
         ends = ", ".join(f"{value:.4g} (η = {rate:g})" for rate, value in zip(rates, last.values, strict=True))  # fmt: skip
         ratio, ours = _ratio(here.drawn_final_loss), float(_ratio(last))
         learnt = (here.drawn_final_error == 0).sum("draw").values
-        said.append(
+        sentences.append(
             f"d = {dim}: losses after {data.sizes['step'] - 1} steps {ends}; η = {rates.max():g} ends {'worse' if ours > 1 else 'better'} than η = {rates.min():g} "
             f"({ours:.3g} times the loss). Over {len(ratio)} draws it ends worse in {int((ratio > 1).sum())}; this "
             f"ratio is smaller than here in {int((ratio < ours).sum())}; all five tokens are recalled at the end in "
             + ", ".join(f"{n} (η = {rate:g})" for n, rate in zip(learnt, rates, strict=True))
         )
-    return said
+    return sentences
 
 
 def _ratio(last: xr.DataArray) -> np.ndarray:

@@ -89,14 +89,14 @@ def _spikes(data: xr.Dataset) -> str:
 
 
 def _ends_lower(data: xr.Dataset) -> list[str]:
-    said, end = [], data.isel(step=-1)
+    sentences, end = [], data.isel(step=-1)
     for dim in data.dim.values:
         last, accuracy = end.loss.sel(dim=dim).values, end.accuracy.sel(dim=dim).values
         ends = _each("{:.4g} (η = {:g}, accuracy {:.3f})", last, data.learning_rate.values, accuracy)  # fmt: skip
-        said.append(
+        sentences.append(
             f"{verdict(*falls(last))} at d = {dim}: training all three matrices, the larger the rate, the lower the loss at the end. After {data.sizes['step'] - 1} steps {ends}."
         )
-    return said
+    return sentences
 
 
 def _oscillates_more(data: xr.Dataset) -> str:

@@ -13,7 +13,7 @@ import xarray as xr
 from engram.dynamics import GradientDescent, PracticalDescent, adam
 from engram.figures._comparison import Comparison, compared
 from engram.figures._labels import labelled, settings_of
-from engram.figures._runs import Tell, silent
+from engram.figures._runs import Progress, silent
 from engram.figures.fig7_findings import verdicts
 from engram.figures.fig7_picture import draw as draw
 from engram.transformer import (
@@ -118,17 +118,19 @@ def _cost(config: Config, dynamics: Any) -> int:
     return max(_work(config, dynamics) * (config.dim + 20) // 100, 1)
 
 
-def compute(settings: Settings, tell: Tell = silent, folder: Path | None = None) -> xr.Dataset:
+def compute(
+    settings: Settings, progress: Progress = silent, folder: Path | None = None
+) -> xr.Dataset:
     """Train everything; with a folder, resume what is in it."""
     jobs = _jobs(settings)
     total, done, trained = sum(_cost(*job) for job in jobs.values()), 0, {}
     for name, (config, dynamics) in jobs.items():
         begun, cost = done, _cost(config, dynamics)
-        progress = lambda step, steps, begun=begun, cost=cost: tell(
+        within = lambda step, steps, begun=begun, cost=cost: progress(
             begun + cost * step // max(steps, 1), total
         )
         out = None if folder is None else folder / name
-        trained[name] = train(config, dynamics, out=out, progress=progress)
+        trained[name] = train(config, dynamics, out=out, progress=within)
         done += cost
     alone = _alone(trained["alone"], settings.alone_rates)
     same = _alone(trained["same"], settings.rates)["alone_margins_wo2"]
@@ -139,7 +141,7 @@ def compute(settings: Settings, tell: Tell = silent, folder: Path | None = None)
         _imbalanced(trained["imbalanced"]),
         _induction(trained["adam"], jobs["adam"][0], settings),
     ]
-    tell(total, total)
+    progress(total, total)
     return labelled(xr.merge(parts), "fig7", settings)
 
 

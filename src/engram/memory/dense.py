@@ -62,16 +62,18 @@ def block_size(problem: Problem, *, curved: bool) -> int:
     return max(1, min(4096, ROOM // max(each, 1)))
 
 
-def eigenvalues(problem: Problem, found: Recall) -> np.ndarray:
+def eigenvalues(problem: Problem, recalled: Recall) -> np.ndarray:
     """The Hessian's eigenvalues over the span of the updates, in falling order, (G, n).
 
     Outputs are measured from the likeliest class: their mean is then small where one class has nearly all
     the mass, and the square of the mean takes no digits from the mean of the squares.
     """
     B, A = (np.asarray(basis) for basis in update_bases(problem))
-    N, G = found.wrong.shape[1], len(found.wrong)
+    N, G = recalled.wrong.shape[1], len(recalled.wrong)
     spread = (
-        _two_spread(problem, B, found) if found.wrong.shape[2] == 1 else _spread(problem, B, found)
+        _two_spread(problem, B, recalled)
+        if recalled.wrong.shape[2] == 1
+        else _spread(problem, B, recalled)
     )
     E = problem.inputs @ A
     weighted = np.asarray(problem.probs)[:, None, None] * E[:, :, None] * E[:, None, :]  # (N, s, s)
@@ -81,12 +83,12 @@ def eigenvalues(problem: Problem, found: Recall) -> np.ndarray:
     return np.linalg.eigvalsh(H)[:, ::-1]
 
 
-def _spread(problem: Problem, B: np.ndarray, found: Recall) -> np.ndarray:
+def _spread(problem: Problem, B: np.ndarray, recalled: Recall) -> np.ndarray:
     """The covariance of outputs under the recall probabilities, token by token, (G, N, r, r)."""
     wrong = is_wrong(problem)
     order = np.argsort(~wrong, axis=1, kind="stable")  # the wrong classes as in q, then the target
     U = (problem.outputs @ B)[order]  # (N, M, r)
-    Q = np.concatenate([found.wrong, found.right], axis=-1)  # (G, N, M)
+    Q = np.concatenate([recalled.wrong, recalled.right], axis=-1)  # (G, N, M)
     likeliest = U[np.arange(len(wrong)), Q.argmax(-1)]  # (G, N, r)
     D = U - likeliest[:, :, None, :]
     mean = np.einsum("gxk,gxki->gxi", Q, D)
@@ -94,10 +96,10 @@ def _spread(problem: Problem, B: np.ndarray, found: Recall) -> np.ndarray:
     return square - mean[..., :, None] * mean[..., None, :]
 
 
-def _two_spread(problem: Problem, B: np.ndarray, found: Recall) -> np.ndarray:
+def _two_spread(problem: Problem, B: np.ndarray, recalled: Recall) -> np.ndarray:
     """The same for two classes: q (1 - q) along the one difference."""
     u = (problem.outputs[0] - problem.outputs[1]) @ B
-    return (found.wrong * found.right)[..., None] * (u[:, None] * u)
+    return (recalled.wrong * recalled.right)[..., None] * (u[:, None] * u)
 
 
 def largest(values: np.ndarray) -> np.ndarray:

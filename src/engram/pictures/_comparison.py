@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from engram import plotting
 from engram._checks import InputError
 from engram.pictures import _series
-from engram.pictures._words import shown_name
+from engram.pictures._titles import shown_name
 
 _ACROSS = 4  # panels of margins in a row
 _DASHES = ("-", "--", "-.", ":")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from engram import plotting
 from engram.pictures import _series
 from engram.pictures._plane import draw_plane, plane_of
-from engram.pictures._words import capital, dynamics_words, value_words
+from engram.pictures._titles import capital, dynamics_words, value_words
 
 _BLUE, _RED = plotting.COLOURS[:2]
 

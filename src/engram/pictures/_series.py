@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import SymmetricalLogLocator
 
 from engram import plotting
-from engram.pictures._words import axis_label, shown_name
+from engram.pictures._titles import axis_label, shown_name
 
 MOST_LINES = 12  # margins beyond are drawn as bands
 _BANDS = 4

@@ -13,7 +13,7 @@ from matplotlib.ticker import NullFormatter
 from engram import plotting
 from engram._checks import InputError
 from engram._memory_limits import loaded
-from engram.pictures import _words
+from engram.pictures import _titles
 
 _STEPS = ("first_perfect", "perfect_from", "last_rise", "first_learnt")
 _MOST_PANELS = 6
@@ -66,7 +66,7 @@ def draw_sweep(
     for spare in range(count, rows * columns):
         grid.flat[spare].set_axis_off()
         grid.flat[spare - columns].xaxis.set_tick_params(labelbottom=True)
-        grid.flat[spare - columns].set_xlabel(_words.axis_label(view.across))
+        grid.flat[spare - columns].set_xlabel(_titles.axis_label(view.across))
     if view.up is not None:
         _colour_bar(figure, grid, look, view.field)
     figure.suptitle(title or _title(data, view), fontsize=9.5)
@@ -91,7 +91,7 @@ def _numbered(field: xr.DataArray) -> xr.DataArray:
     Tokens without names are called by their numbers from one.
     """
     shown = {
-        dim: [_words.shown_name(str(name)) for name in field[dim].values]
+        dim: [_titles.shown_name(str(name)) for name in field[dim].values]
         for dim in field.dims
         if dim in field.coords and field[dim].dtype.kind in "OSU"
     }
@@ -159,20 +159,20 @@ def _panels(field: xr.DataArray, name: str | None) -> dict[str, xr.DataArray]:
         panel = field.isel({name: index})
         value = float(panel[name]) if name in panel.coords else index
         names = field[name].attrs.get("names")
-        title = _words.setting_words(name, value) if names is None else f"{name} {names[index]}"
+        title = _titles.setting_words(name, value) if names is None else f"{name} {names[index]}"
         panels[title] = panel
     return panels
 
 
 def _title(data: xr.Dataset, view: _View) -> str:
     """What is drawn; below, of which simulation, at which values of the axes that are not drawn."""
-    spec = _words.spec_of(data)
-    parts = [_words.dynamics_words(spec["dynamics"])] if "dynamics" in spec else []
-    parts += [_words.problem_words(spec["problem"])] if "problem" in spec else []
-    parts += [_words.setting_words(name, value) for name, value in view.fixed.items()]
+    spec = _titles.spec_of(data)
+    parts = [_titles.dynamics_words(spec["dynamics"])] if "dynamics" in spec else []
+    parts += [_titles.problem_words(spec["problem"])] if "problem" in spec else []
+    parts += [_titles.setting_words(name, value) for name, value in view.fixed.items()]
     parts += [note for note in view.notes if note.startswith("mean")]
     below = "; ".join(parts)
-    return _words.capital(_words.value_words(view.field)) + (f"\n{below}" if below else "")
+    return _titles.capital(_titles.value_words(view.field)) + (f"\n{below}" if below else "")
 
 
 class _Look(NamedTuple):
@@ -235,7 +235,7 @@ def _colour_bar(figure: Figure, grid: Any, look: _Look, field: xr.DataArray) -> 
         bar.ax.set_yticklabels(look.classes)
         bar.ax.tick_params(which="minor", length=0)
     else:
-        bar.set_label(_words.value_words(field))
+        bar.set_label(_titles.value_words(field))
         if isinstance(look.norm, LogNorm) and (look.norm.vmax or 1) < 1e3 * (look.norm.vmin or 1):
             plotting.log_ticks(bar.ax.yaxis)
 
@@ -252,7 +252,7 @@ def _draw_curves(axes: Axes, panel: xr.DataArray, across: str, look: _Look) -> N
         axes.set_yscale("log")
     if isinstance(look.norm, CenteredNorm):
         axes.axhline(0, color="0.55", lw=0.8, zorder=0)
-    axes.set_ylabel(_words.value_words(panel))
+    axes.set_ylabel(_titles.value_words(panel))
 
 
 def _draw_line(axes: Axes, line: Line, panel: xr.DataArray, view: _View) -> None:
@@ -283,7 +283,7 @@ def _label(axes: Axes, which: str, name: str, panel: xr.DataArray) -> None:
         labels = along.attrs.get("names", [str(each) for each in values])
         getattr(axes, f"set_{which}ticks")(values, labels)
         getattr(axes, f"{which}axis").set_minor_formatter(NullFormatter())
-    axes.set(**{f"{which}label": _words.axis_label(name)})
+    axes.set(**{f"{which}label": _titles.axis_label(name)})
 
 
 def _is_log(values: np.ndarray) -> bool:

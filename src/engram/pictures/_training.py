@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from engram import plotting
 from engram.pictures import _series
-from engram.pictures._words import dynamics_words
+from engram.pictures._titles import dynamics_words
 
 _MEMORIES = {"wo2": "$W_O^2$", "wk2": "$W_K^2$", "wk1": "$W_K^1$"}
 

@@ -14,7 +14,7 @@ from engram.planes._plane import Plane
 from engram.problem import Problem
 
 QUANTITIES = ("loss", "error", "gradient", "sharpness", "eigenvalues")
-_DENSE = 300  # entries of W beyond which the sharpness is found by Lanczos, point by point
+_DENSE = 300  # entries of W beyond which the sharpness is computed by Lanczos, point by point
 
 
 def landscape(
@@ -58,11 +58,11 @@ def landscape(
         for at in range(0, len(a), block)
     ]
     shape = (len(y), len(x))
-    found = {name: np.concatenate([part[name] for part in slices]) for name in quantities}
+    arrays = {name: np.concatenate([part[name] for part in slices]) for name in quantities}
     extra = {"gradient": ("component",), "eigenvalues": ("rank",)}
     variables = {
         name: (("second", "first", *extra.get(name, ())), values.reshape(shape + values.shape[1:]))
-        for name, values in found.items()
+        for name, values in arrays.items()
     }
     attrs = {"first": plane.names[0], "second": plane.names[1], "is_exact": int(plane.is_exact)}
     return xr.Dataset(variables, {"first": x, "second": y}, attrs)
@@ -89,24 +89,24 @@ def _evaluate(
     m0, m1, m2 = (dense.wrong_margins(problem, np.asarray(V)) for V in parts)
     m = m0 + a[:, None, None] * m1 + b[:, None, None] * m2  # (G, N, M - 1)
     here = dense.recall(m)
-    found: dict[str, np.ndarray] = {}
+    values: dict[str, np.ndarray] = {}
     if "loss" in quantities:
-        found["loss"] = (p * here.losses).sum(-1)
+        values["loss"] = (p * here.losses).sum(-1)
     if "error" in quantities:
         later = np.arange(problem.num_classes - 1) >= np.asarray(problem.labels)[:, None]
         right = ((m > 0) | ((m == 0) & later)).all(-1)
-        found["error"] = (p * ~right).sum(-1)
+        values["error"] = (p * ~right).sum(-1)
     if "gradient" in quantities:
-        found["gradient"] = np.stack(
+        values["gradient"] = np.stack(
             [-(p * (here.wrong * k).sum(-1)).sum(-1) for k in (m1, m2)], axis=-1
         )
     if "eigenvalues" in quantities or (
         "sharpness" in quantities and dense.span_size(problem) <= _DENSE
     ):
-        found["eigenvalues"] = dense.eigenvalues(problem, here)
-        found["sharpness"] = dense.largest(found["eigenvalues"])
+        values["eigenvalues"] = dense.eigenvalues(problem, here)
+        values["sharpness"] = dense.largest(values["eigenvalues"])
     elif "sharpness" in quantities:
         points = zip(a, b, strict=True)
         sharp = [float(memory.sharpness(problem, plane.weights(*at))) for at in points]
-        found["sharpness"] = np.array(sharp)
-    return {name: found[name] for name in quantities}
+        values["sharpness"] = np.array(sharp)
+    return {name: values[name] for name in quantities}

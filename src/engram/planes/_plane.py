@@ -131,7 +131,7 @@ def curvature_plane(problem: Problem, W: ArrayLike) -> Plane:
 
 
 def max_margin_plane(problem: Problem, W: ArrayLike) -> Plane:
-    """The plane of the max-margin direction and of what weights have besides it.
+    """The plane of the max-margin direction and of what is left of the weights.
 
     Paper: Section 4.2, f_2 and f_1, for any separable problem.
     """
@@ -146,4 +146,4 @@ def max_margin_plane(problem: Problem, W: ArrayLike) -> Plane:
             "`W` must not lie along the max-margin direction: it gives no second axis."
         )
     origin = W - np.asarray(memory.project_on_updates(problem, W))
-    return plane_through(first, rest / size, origin=origin, names=("max margin", "besides it"))
+    return plane_through(first, rest / size, origin=origin, names=("max margin", "remainder"))

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 _PACKAGES = ("engram", "jax", "jaxlib", "numpy", "scipy", "equinox", "diffrax", "xarray", "clarabel",
@@ -11,13 +12,28 @@ _PACKAGES = ("engram", "jax", "jaxlib", "numpy", "scipy", "equinox", "diffrax", 
 
 def versions() -> dict[str, str]:
     """The versions of Python and of what the numbers depend on."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            numbers[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed as a package"
-    return found
+            numbers[name] = "not installed as a package"
+    return numbers
+
+
+def commit() -> str:
+    """The commit that this package is a checkout of, with a plus if files differ from it; else nothing."""
+    folder = Path(__file__).parent
+    git = lambda *words: subprocess.run(
+        ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=5, check=True
+    ).stdout.strip()
+    try:
+        git(
+            "ls-files", "--error-unmatch", Path(__file__).name
+        )  # not of a repository around this one
+        return git("rev-parse", "--short", "HEAD") + "+" * bool(git("status", "--porcelain", ".."))
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def machine() -> dict[str, str]:
@@ -26,14 +42,14 @@ def machine() -> dict[str, str]:
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     devices = ", ".join(sorted({device.device_kind for device in jax.devices()}))
-    found = {
+    parts = {
         "processor": _processor(),
         "cores": str(cores),
         "memory": _memory(),
         "system": f"{platform.system()} {platform.release()} ({platform.machine()})",
         "JAX device": devices,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in parts.items() if value}
 
 
 def _processor() -> str:

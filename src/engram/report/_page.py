@@ -17,7 +17,8 @@ import engram
 from engram._files import written_whole
 from engram.audits import Finding, curves_of, draw, in_words, where
 from engram.figures import Comparison, Made
-from engram.report._machine import machine, versions
+from engram.report._machine import commit, machine, versions
+from engram.report._typeset import typeset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +88,38 @@ def _fault(row: Comparison) -> str:
     )
 
 
+PAPER = "https://arxiv.org/abs/2402.18724"
+
+
+def summary(run: Run) -> list[str]:
+    """The page in five sentences: what was made, how it compares, the claims, what is seen, what is wrong."""
+    rows = [row for made in run.made for row in made.comparisons if row.reference is not None]
+    inside, claims = sum(row.is_ok for row in rows), run.claims or ()
+    counts = Counter(claim.verdict for claim in claims)
+    verdicts = (("HOLDS", "true as printed"), ("HOLDS-UNDER-CONDITIONS", "true under further conditions"),
+                ("FALSE-AS-PRINTED", "false as printed"), ("TYPO", "misprinted"),
+                ("NOT-TESTABLE", "not testable"))  # fmt: skip
+    judged = ", ".join(f"{counts[name]} {words}" for name, words in verdicts if counts[name])
+    pictures = _listed([made.name for made in run.made]) or "No figure"
+    shown = next((made for made in run.made if made.name == "fig2"), next(iter(run.made), None))
+    faults = len(run.faults)
+    return [
+        f"{pictures} of the paper {'was' if len(run.made) < 2 else 'were'} computed again from the authors' settings, at the scale `{run.scale}`.",
+        f"Of {len(rows)} comparisons with reference values, {inside} are within their tolerances."
+        if rows
+        else "There was no reference value to compare with.",
+        f"Of the {len(claims)} claims of the paper that were checked by running them, these are the verdicts: {judged}."
+        if claims
+        else "The claims of the paper were not checked in this run; `engram audit` checks them.",
+        f"What to see first is in {_listed([shown.name])}: {shown.findings[0].rstrip('.')}."
+        if shown is not None and shown.findings
+        else "There is no figure to look at.",
+        f"{faults} {'check' if faults == 1 else 'checks'} failed, which {'is' if faults == 1 else 'are'} listed below."
+        if faults
+        else "Nothing failed, and no verdict differs from the one on record.",
+    ]
+
+
 def write_report(run: Run, path: Path) -> None:
     """Write the page, whole or not at all."""
     with written_whole(path) as partial:
@@ -102,12 +135,17 @@ def render(run: Run) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"number": _number, "small": _small, "value": _value}
+    environment.filters |= {
+        "number": _number, "small": _small, "value": _value, "typeset": typeset,
+    }  # fmt: skip
     rows = [row for made in run.made for row in made.comparisons]
     claims = run.claims or ()
     return environment.get_template("page.html").render(
         run=run,
         version=engram.__version__,
+        commit=commit(),
+        paper=PAPER,
+        summary=summary(run),
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         figures=[_figure(made) for made in run.made],
         compared=sum(row.reference is not None for row in rows),
