@@ -142,14 +142,22 @@ def test_workers_of_another_version_are_refused(monkeypatch):
     from engram.sweeps import _cluster
 
     class Client:
-        def run(self, function):
-            return {"tcp://a": {"engram": "0.0.0", "jax": function()["jax"]}}
+        def wait_for_workers(self, number, timeout):
+            assert (number, timeout) == (1, _cluster._PATIENCE)
+
+        def run(self, function, on_error):
+            dead = ConnectionError("Stream is closed")
+            return {"tcp://b": dead, "tcp://a": {"engram": "0.0.0", "jax": function()["jax"]}}
 
     with pytest.raises(
         InputError, match=f"has engram 0.0.0, this process has {engram.__version__}"
     ):
         _cluster.check_workers(Client())
-    monkeypatch.setattr(Client, "run", lambda self, function: {})
+
+    def wait(self, number, timeout):
+        raise TimeoutError
+
+    monkeypatch.setattr(Client, "wait_for_workers", wait)
     with pytest.raises(InputError, match="no workers"):
         _cluster.check_workers(Client())
 
@@ -161,14 +169,20 @@ def test_what_was_typed_is_told_when_it_is_interrupted(here, tmp_path, monkeypat
     folder.mkdir()
     (folder / "spec.toml").write_text(SPEC)
 
-    def stop(*args, **options):
-        raise KeyboardInterrupt
+    again = f"engram sweep '{folder}/spec.toml' --out '{folder}/s.zarr' --threads 1"
+    for cells, said in (
+        (0, f"interrupted; no unit was done yet. Run again: {again}"),
+        (1200, f"interrupted; 1,200 cells are kept. To resume: {again}"),
+    ):
 
-    monkeypatch.setattr(sweeps, "sweep", stop)
-    done = here("sweep", folder / "spec.toml", "--out", folder / "s.zarr", "--threads", 1)
-    assert done.returncode == 130
-    again = f"To resume: engram sweep '{folder}/spec.toml' --out '{folder}/s.zarr' --threads 1"
-    assert again in done.stderr
+        def stop(*args, cells=cells, **options):
+            options["progress"](cells, 2000)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sweeps, "sweep", stop)
+        done = here("sweep", folder / "spec.toml", "--out", folder / "s.zarr", "--threads", 1)
+        assert done.returncode == 130
+        assert said in done.stderr
 
 
 def test_a_damaged_store_is_told_in_a_line(here, store, tmp_path):

@@ -1,6 +1,10 @@
 """Functions of one's own in a store: another function, or the same with other values, is not resumed."""
 
 import functools
+import importlib
+import shutil
+import sys
+import threading
 
 import equinox as eqx
 import jax
@@ -34,11 +38,6 @@ class Line(eqx.Module):
 
     def again(self, x):
         return self.slope * x
-
-
-class Opaque:
-    def __call__(self, x):
-        return x
 
 
 def hash_of(function):
@@ -79,14 +78,125 @@ def test_a_store_of_the_same_function_with_other_values_is_refused(tmp_path):
 
 
 def test_what_cannot_be_told_apart_is_refused_with_a_store_alone(tmp_path):
-    opaque = Opaque()
-    function = lambda x: opaque(x)
+    opaque = threading.Lock()
+    function = lambda x: x if opaque else 0
     assert engram.sweep(function, AXES).value.values.tolist() == [0.0, 1.0]
-    with pytest.raises(
-        InputError, match="the function carries .*Opaque object.* leave out the store"
-    ):
+    with pytest.raises(InputError, match="the function uses .*lock object.* pass `version`"):
         engram.sweep(function, AXES, store=tmp_path / "s.zarr")
     assert not (tmp_path / "s.zarr").exists()
+    engram.sweep(function, AXES, store=tmp_path / "s.zarr", version="1")
+    with pytest.raises(InputError, match="version: 1 in the store, 2 now"):
+        engram.sweep(function, AXES, store=tmp_path / "s.zarr", version="2")
+
+
+MODULE = """
+import helpers_below
+SCALE = {scale}
+def helper(x):
+    return SCALE * helpers_below.twice(x)
+class Shape:
+    factor = {factor}
+    def area(self, x):
+        return self.factor * x
+"""
+BELOW = "def twice(x):\n    return {twice} * x\n"
+USES = {
+    "helper": lambda own: lambda x: own.helper(x),
+    "name": lambda own: (lambda helper: lambda x: helper(x))(own.helper),
+    "constant": lambda own: lambda x: own.SCALE * x,
+    "object": lambda own: own.Shape().area,
+    "class": lambda own: lambda x: own.Shape().area(x),
+    "inside": lambda own: imports_inside,
+}
+
+
+def imports_inside(x):
+    import helpers_above
+
+    return helpers_above.helper(x)
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Two modules of the user's, and a way to write them again."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def write(scale=1.0, factor=2.0, twice=2.0):
+        texts = {"below": BELOW.format(twice=twice)}
+        texts["above"] = MODULE.format(scale=scale, factor=factor)
+        for name, text in texts.items():
+            (tmp_path / f"helpers_{name}.py").write_text(text)
+            sys.modules.pop(f"helpers_{name}", None)
+        importlib.invalidate_caches()
+        return importlib.import_module("helpers_above")
+
+    yield write
+    for name in ("helpers_above", "helpers_below"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("use", "change"),
+    [
+        ("helper", {"scale": 3.0}), ("helper", {"twice": 3.0}), ("name", {"twice": 3.0}),
+        ("constant", {"scale": 1.0 + 1e-12}), ("object", {"factor": 3.0}), ("class", {"factor": 3.0}),
+        ("inside", {"twice": 3.0}),
+    ],
+)  # fmt: skip
+def test_a_change_in_a_module_of_the_users_is_refused(own, tmp_path, use, change):
+    run = lambda own: engram.sweep(USES[use](own), AXES, store=tmp_path / "s.zarr")
+    run(own())
+    assert "computed 0 units" in run(own()).attrs["summary"]
+    with pytest.raises(InputError, match="source: .* in the store, .* now"):
+        run(own(**change))
+
+
+def test_what_a_function_does_not_use_may_change(own):
+    first = hash_of(USES["constant"](own()))
+    assert first == hash_of(USES["constant"](own(factor=7.0, twice=9.0)))
+
+
+def test_a_function_that_cannot_be_traced_is_called_for_each_cell(tmp_path):
+    def settled(rate, steps, key):
+        run = engram.simulate(engram.two_tokens(0.5, 0.75), engram.GradientDescent(rate, steps))
+        noise = float(jax.random.normal(key))
+        return {"loss": float(run.loss[-1]), "is_small": run.loss[-1] < 0.5, "noise": noise}
+
+    axes, store = {"rate": [0.1, 1.0, 3.0], "steps": [1, 2]}, tmp_path / "s.zarr"
+    reported = []
+    with pytest.warns(UserWarning, match="cannot be traced by JAX .* called cell by cell"):
+        found = engram.sweep(
+            settled, axes, store=store, chunk=2, progress=lambda *both: reported.append(both)
+        )
+    assert reported[-1] == (6, 6)
+    assert len(reported) == 4
+    spec = {
+        "problem": {"family": "two", "correlation": 0.5, "p1": 0.75},
+        "dynamics": {"kind": "gd", "steps": 2},
+    }
+    same = engram.sweep(
+        spec | {"sweep": {"observables": ["final_loss"]}}, {"learning_rate": axes["rate"]}
+    )
+    np.testing.assert_allclose(found.loss.sel(steps=2), same.final_loss, rtol=1e-12)
+    assert found.is_small.values.tolist() == (found.loss < 0.5).values.tolist()
+    assert len(np.unique(found.noise)) == 6
+    shutil.rmtree(store / "loss" / "c" / "1")
+    with pytest.warns(UserWarning, match="cell by cell"):
+        again = engram.sweep(settled, axes, store=store, chunk=2)
+    assert "computed 1 units (1 of them lost" in again.attrs["summary"]
+    assert again.load().equals(found.load())
+
+
+def test_a_function_must_return_the_same_in_all_cells():
+    for function in (lambda x: [1.0] * (2 + int(x)), lambda x: {f"a{x:.0f}": 1.0}):
+        with (
+            pytest.warns(UserWarning, match="cell by cell"),
+            pytest.raises(InputError, match=r"same names and shapes .* at x = 1.0"),
+        ):
+            engram.sweep(function, AXES)
+    with pytest.raises(InputError, match="must return numbers or arrays"):
+        engram.sweep(lambda x: f"{x:.1f}", AXES)
 
 
 def test_a_function_that_calls_itself():

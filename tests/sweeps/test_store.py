@@ -2,10 +2,13 @@
 
 import json
 import shutil
+import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import engram
 from engram import sweeps
@@ -65,6 +68,137 @@ def test_a_flipped_bit_is_found_out(store):
     raw[len(raw) // 2] ^= 1
     chunk.write_bytes(bytes(raw))
     assert "computed 1 units (1 of them lost" in made(store).attrs["summary"]
+
+
+def test_chunks_that_were_swapped_are_computed_again(store):
+    before = made(store).load()
+    first, second = (store / "height" / "c" / str(k) / "0" for k in (0, 1))
+    content = first.read_bytes(), second.read_bytes()
+    first.write_bytes(content[1])
+    second.write_bytes(content[0])
+    after = made(store)
+    assert "computed 2 units (2 of them lost" in after.attrs["summary"]
+    assert before.equals(after.load())
+
+
+def test_a_store_of_the_earlier_format_is_resumed(store):
+    shutil.rmtree(store / "checksums")
+    about = json.loads((store / "zarr.json").read_text())
+    for name in ("format", "made_with"):
+        del about["attributes"][name]
+    about.pop("consolidated_metadata", None)
+    (store / "zarr.json").write_text(json.dumps(about))
+    assert sweeps.open_sweep(store).attrs["units_left"] == 0
+    assert "computed 0 units, reused 3" in made(store).attrs["summary"]
+    (store / "height" / "c" / "1" / "0").write_bytes(b"junk")
+    assert "computed 1 units (1 of them lost" in made(store).attrs["summary"]
+
+
+@pytest.mark.parametrize("place", ["height/c/1/0", "height/c/1", "x", "zarr.json"])
+def test_symbolic_links_are_refused(store, tmp_path, place):
+    (store / place).rename(tmp_path / "elsewhere")
+    (store / place).symlink_to(tmp_path / "elsewhere")
+    for use in (made, sweeps.open_sweep):
+        with pytest.raises(InputError, match=rf"has a symbolic link in it: .*{place}"):
+            use(store)
+    (tmp_path / "link.zarr").symlink_to(store)  # to a whole store
+    (store / place).unlink()
+    (tmp_path / "elsewhere").rename(store / place)
+    assert "reused 3" in made(tmp_path / "link.zarr").attrs["summary"]
+
+
+def test_a_chunk_that_expands_to_gigabytes_is_not_read(store):
+    chunk = store / "height" / "c" / "1" / "0"
+    # A frame of one segment that declares 2^33 bytes, and one repeated byte.
+    chunk.write_bytes(b"\x28\xb5\x2f\xfd\xe0" + (2**33).to_bytes(8, "little") + b"\x03\x00\x00\x07")
+    with pytest.raises(
+        InputError, match=f"s.zarr is damaged: `height` .* expands to {2**33} bytes"
+    ):
+        sweeps.open_sweep(store)
+    assert "computed 1 units (1 of them lost" in made(store).attrs["summary"]
+
+
+def test_an_array_that_declares_gigabytes_is_not_read(store):
+    for shape in ([3, 4, 2**33], [2**33, 4]):
+        spoil(store, "height", shape=shape)
+        with pytest.raises(InputError, match="damaged|would need about"):
+            draw_sweep(sweeps.open_sweep(store), value="height")
+
+
+def test_a_complete_store_opens_plainly(store):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with xr.open_zarr(store, chunks=None) as plain:
+            np.testing.assert_array_equal(plain.height, made(store).height)
+
+
+def test_a_store_that_cannot_be_written_is_read(store, monkeypatch):
+    def refuse(*args, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("zarr.storage.LocalStore.set", refuse)
+    assert "computed 0 units, reused 3" in made(store).attrs["summary"]
+    (store / "height" / "c" / "1" / "0").unlink()
+    with pytest.raises(PermissionError):
+        made(store)
+
+
+def test_a_sweep_in_memory_may_be_saved_and_drawn(tmp_path):
+    spec = {
+        "problem": {"family": "two", "p1": 0.75},
+        "dynamics": {"kind": "gd", "steps": 5},
+        "sweep": {"observables": ["first_perfect"]},
+    }
+    axes = {"correlation": {"linspace": [0, 0.9, 5]}, "learning_rate": [1.0, 2.0, 3.0]}
+    found = engram.sweep(spec, axes)
+    found.to_zarr(tmp_path / "saved.zarr", consolidated=False)
+    opened = sweeps.open_sweep(tmp_path / "saved.zarr")
+    assert opened.attrs["units_left"] == 0
+    assert found.drop_attrs().equals(opened.load().drop_attrs())
+    draw_sweep(opened, theory=("one_step",))
+
+
+def test_a_store_of_other_versions_is_refused_unless_they_are_accepted(store, monkeypatch):
+    monkeypatch.setattr(jax, "__version__", "0.0.1")
+    made(store)  # nothing is to be computed
+    (store / "height" / "c" / "1" / "0").unlink()
+    with pytest.raises(
+        InputError, match=r"s.zarr was begun with .*, and this is .*jax 0.0.1.*accept"
+    ):
+        made(store)
+    engram.sweep(waves, AXES, chunk=4, store=store, accept_versions=True)
+    (store / "height" / "c" / "1" / "0").unlink()
+    made(store)  # they were accepted before
+    attributes = json.loads((store / "zarr.json").read_text())["attributes"]
+    makers = [(maker["jax"], bool(maker["processor"])) for maker in attributes["made_with"]]
+    assert makers[1] == ("0.0.1", True)
+
+
+def test_another_kind_of_processor_is_recorded(store, monkeypatch):
+    (store / "height" / "c" / "1" / "0").unlink()
+    monkeypatch.setattr("platform.machine", lambda: "abacus")
+    assert "computed 1 units" in made(store).attrs["summary"]
+    makers = json.loads((store / "zarr.json").read_text())["attributes"]["made_with"]
+    assert "abacus" in makers[-1]["processor"]
+
+
+def test_another_content_of_a_problem_file_is_refused(tmp_path):
+    path, out = tmp_path / "p.npz", tmp_path / "s.zarr"
+    spec = {
+        "problem": {"family": "file", "path": str(path)},
+        "dynamics": {"kind": "gd", "steps": 5},
+        "axes": {"learning_rate": [1.0, 2.0]},
+        "sweep": {"observables": ["final_loss"], "chunk": 1},
+    }
+    engram.two_tokens(0.5, 0.75).save(path)
+    plan = sweeps.make_plan(spec, None)
+    engram.sweep(spec, store=out)
+    assert "computed 0 units" in engram.sweep(spec, store=out).attrs["summary"]
+    engram.two_tokens(0.5, 0.8).save(path)
+    with pytest.raises(InputError, match=r"files.problem.path: \w+ in the store, \w+ now"):
+        engram.sweep(spec, store=out)
+    with pytest.raises(InputError, match="p.npz was changed while it was in use"):
+        plan.compute((0,))
 
 
 def test_units_whose_chunks_are_gone_are_left(store):

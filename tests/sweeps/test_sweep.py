@@ -14,7 +14,7 @@ from engram._checks import InputError
 from engram.dynamics import AbstractFold
 from engram.memory import MemorySystem
 from engram.particles import MarginSystem
-from engram.registry import Entry, entries
+from engram.registry import Entry, Field, entries
 from engram.sweeps._outcomes import CLASSES, TAIL, endings, glance
 from engram.sweeps._store import Store
 
@@ -101,6 +101,72 @@ def test_an_event_of_ones_own_is_swept_by_name_and_in_a_function(monkeypatch):
 
     alone = engram.sweep(longest, {"learning_rate": found.learning_rate.values})
     np.testing.assert_array_equal(alone.when, found.when.isel(p1=1, correlation=2))
+
+
+class Above(AbstractFold):
+    """How many steps have a loss above a level."""
+
+    level: float = 1.0
+
+    def init(self, system, state):
+        return {"num_above": jnp.zeros((), int)}
+
+    def update(self, folded, index, moment):
+        return {"num_above": folded["num_above"] + (moment.look.loss > self.level)}
+
+
+def test_the_optimizer_and_fields_of_events_are_axes(monkeypatch):
+    fields = {"level": Field(type=float, default=1.0)}
+    monkeypatch.setitem(entries("event"), "above", Entry("event", "above", Above, fields))
+    tables = {
+        "problem": {"family": "two", "correlation": 0.95, "p1": 0.75},
+        "dynamics": {"kind": "descent", "learning_rate": 5.0, "steps": 40},
+        "sweep": {"observables": ["num_spikes", "final_loss", "above"]},
+    }
+    axes = {"optimizer": ["plain", "sign"], "spike_factor": [1.01, 1.6, 3.0], "level": [0.5, 1.0]}
+    found = engram.sweep(tables, axes)
+    assert found.optimizer.values.tolist() == ["plain", "sign"]
+    problem = engram.two_tokens(0.95, 0.75)
+    for optimizer in axes["optimizer"]:
+        for factor in axes["spike_factor"]:
+            descent = tables["dynamics"] | {"optimizer": optimizer}
+            run = engram.simulate(problem, descent, spike_factor=factor)
+            here = found.sel(optimizer=optimizer, spike_factor=factor)
+            np.testing.assert_array_equal(here.num_spikes, int(run.num_spikes))
+            np.testing.assert_allclose(here.final_loss, float(run.loss[-1]), rtol=1e-9)
+            counts = [int((run.loss > level).sum()) for level in axes["level"]]
+            assert here.num_above.values.tolist() == counts
+    assert len(np.unique(found.num_spikes)) > 2
+    with pytest.raises(InputError, match="(?s)at optimizer = sine:.*Did you mean 'sign'"):
+        engram.sweep(tables, axes | {"optimizer": ["plain", "sine"]})
+
+
+def test_the_averages_of_adam_are_axes_and_observables_are_tables(tmp_path):
+    tables = {
+        "problem": {"family": "two", "correlation": 0.5, "p1": 0.75},
+        "dynamics": {"kind": "adam", "learning_rate": 0.2, "steps": 25},
+        "sweep": {"observables": ["final_loss", {"kind": "events", "parts": ["tokens"]}]},
+    }
+    axes = {"b1": [0.5, 0.9], "b2": [0.9, 0.999]}
+    found = engram.sweep(tables, axes, store=tmp_path / "s.zarr")
+    for b1, b2 in ((0.5, 0.999), (0.9, 0.9)):
+        descent = tables["dynamics"] | {"b1": b1, "b2": b2}
+        run = engram.simulate(engram.two_tokens(0.5, 0.75), descent)
+        here = found.sel(b1=b1, b2=b2)
+        np.testing.assert_allclose(here.final_loss, run.loss[-1], rtol=1e-9)
+        np.testing.assert_array_equal(here.first_learnt, run.first_learnt)
+    assert "max_loss" not in found
+    assert "computed 0 units" in engram.sweep(tables, axes, store=tmp_path / "s.zarr").summary
+    tables["sweep"]["observables"][1] |= {"part": []}
+    with pytest.raises(InputError, match=r"sweep.observables.part: no such field.*mean 'parts'"):
+        engram.sweep(tables, axes)
+
+
+def test_a_sweep_shows_itself_on_one_screen():
+    found = engram.sweep(spec(axes={"learning_rate": {"linspace": [0.1, 9, 400]}}))
+    assert max(len(str(value)) for value in found.attrs.values()) < 300
+    assert len(found.attrs) <= 6
+    assert sweeps.boundary(found, "one_step").wrong[1] == 2 * 5 * 400
 
 
 def test_compaction_changes_no_bit_and_costs_less():
@@ -378,9 +444,7 @@ def test_messages_name_what_the_spec_names_first():
             sweeps.boundary(data, "stability")
 
 
-def test_functions_that_cannot_be_mapped_are_told():
-    with pytest.raises(InputError, match="cannot be mapped"):
-        engram.sweep(lambda x: 1.0 if x > 0 else 2.0, {"x": [0.0, 1.0]})
+def test_arguments_that_do_not_fit_are_reported():
     with pytest.raises(InputError, match="does not take `y`"):
         engram.sweep(lambda x: x, {"x": [0.0], "y": [1.0]})
     with pytest.raises(InputError, match="must be a spec or a function"):

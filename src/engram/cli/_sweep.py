@@ -22,6 +22,7 @@ def sweep(
     workers: Annotated[int | None, typer.Option(min=1, help="Local processes (needs the extra 'cluster').")] = None,
     scheduler: Annotated[str | None, typer.Option(help="A dask scheduler, tcp://host:port.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of this process; default one per core.")] = None,
+    accept_versions: Annotated[bool, typer.Option("--accept-versions", help="Resume a store that another version of engram or JAX has begun.")] = False,
     plugin: Plugin = None,
 ) -> None:  # fmt: skip
     """Measure a simulation over a grid, into a Zarr store. Run it again to resume.
@@ -41,18 +42,35 @@ def sweep(
     if out.suffix != ".zarr":
         raise InputError(f"`--out` must end in .zarr, got {out}. Rename it.")
     client: Any = None
-    again = typed()
+    again, done = typed(), [0]
     try:
         if scheduler is not None:
             client = remote_client(scheduler)
         elif workers is not None:
             client = local_client(workers)
         with progress_bar(spec.stem, "cells") as tell:
-            data = run(spec, store=out, client=client, threads=threads, progress=tell)
+
+            def progress(cells: int, total: int) -> None:
+                done[0] = cells
+                tell(cells, total)
+
+            data = run(
+                spec,
+                store=out,
+                client=client,
+                threads=threads,
+                accept_versions=accept_versions,
+                progress=progress,
+            )
     except KeyboardInterrupt:
-        end_interrupted(f"what was done is kept. To resume: {again}")
+        kept = (
+            f"{done[0]:,} cells are kept. To resume"
+            if done[0]
+            else "no unit was done yet. Run again"
+        )
+        end_interrupted(f"{kept}: {again}")
     except OSError as error:
-        raise InputError(f"{error}. What was done is kept; to go on: {again}") from None
+        raise InputError(f"{error}. What was done is kept; to resume: {again}") from None
     finally:
         if client is not None:
             client.shutdown() if workers is not None else client.close()

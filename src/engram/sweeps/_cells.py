@@ -16,12 +16,11 @@ from engram._precision import GENERATOR, in_double, make_key
 from engram.dynamics import BURST, AbstractStepwise, Carry, Moment, filed, moment_of
 from engram.observables import NEVER, AbstractObservable, make_observable
 from engram.particles import BareMarginSystem
-from engram.registry import make, origins
+from engram.registry import make, origins, used_in
 from engram.simulation import choose_space, make_system
 from engram.specs import SimulationSpec, build_problem, build_system
 from engram.sweeps._outcomes import (
     NEEDS_TAIL,
-    OUTCOMES,
     TAIL,
     Tail,
     endings,
@@ -95,7 +94,8 @@ class Runner:
         self.lanes = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
         self.seconds = {"compiling": 0.0, "computing": 0.0}
         self._programs = _programs_for(spec, varying)
-        self._has_own = bool(origins(simulation.used()))  # engram's own are all numbers
+        used = [*simulation.used(), *used_in({"event": list(spec.measured)})]
+        self._has_own = bool(origins(used))  # engram's own are all numbers
         self._fixed: Any = None
         self._lock = threading.Lock()  # units run in threads: each program is compiled once
 
@@ -112,8 +112,9 @@ class Runner:
             self._results(self._call("whole", self._whole, *part, total, rest))
             for part in self._tiles(columns, cells)
         ]
-        names = [name for name in done[0] if name in self.wanted or name not in OUTCOMES]
-        return {name: np.concatenate([part[name] for part in done])[: len(cells)] for name in names}
+        return {
+            name: np.concatenate([part[name] for part in done])[: len(cells)] for name in done[0]
+        }
 
     def _results(self, ended: tuple[Any, dict[str, Any]]) -> dict[str, np.ndarray]:
         folded, ends = jax.tree.map(np.asarray, ended)

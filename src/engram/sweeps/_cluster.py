@@ -1,19 +1,21 @@
 """Units on the workers of a dask cluster: each computes, writes its chunks, and marks them."""
 
+import json
 import os
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
-import engram
 from engram._checks import InputError
 from engram.registry import load_origins
 from engram.sweeps._plan import Plan, Unit
-from engram.sweeps._store import Memory, Store
+from engram.sweeps._store import Maker, Memory, Store, this_maker, versions_of
 
+_PATIENCE = 60.0  # seconds in which a first worker must come
+_STARTS = 3  # attempts to start workers
 _WAITING = 4  # units in hand per worker: enough to keep it busy, few enough to lose
 _plans: dict[str, Plan] = {}  # of this worker: programs are compiled once
 _stores: dict[tuple[str, str], Store] = {}
@@ -25,10 +27,9 @@ def compute_on(
     """Hand out units to a client's workers; a worker that dies loses its unit, which goes to another."""
     from distributed import as_completed
 
-    check_workers(client)
     path = str(results.path.resolve()) if isinstance(results, Store) else None
     # It goes with every unit: data that were scattered once would be lost with the worker that holds them.
-    payload = (plan.source, plan.origins)
+    payload = (plan.source, plan.origins, versions_of(this_maker()))
     waiting, run = iter(todo), uuid.uuid4().hex
     queue = as_completed([], with_results=False)
     units: dict[str, Unit] = {}
@@ -85,9 +86,11 @@ def _plan_of(payload: Any, fingerprint: str) -> Plan:
     from engram.sweeps._sweep import make_plan
 
     if fingerprint not in _plans:
-        (what, axes, chunk, seed), plugins = payload
+        (args, options), plugins, versions = payload
+        if versions_of(this_maker()) != versions:
+            raise InputError(_differ("a worker", this_maker(), versions))
         load_origins(plugins)
-        plan = make_plan(what, axes, chunk=chunk, seed=seed)
+        plan = make_plan(*args, **options)
         if plan.hash != fingerprint:
             raise InputError(
                 "a worker parses the spec differently from this process. Use the same engram on all."
@@ -96,24 +99,31 @@ def _plan_of(payload: Any, fingerprint: str) -> Plan:
     return _plans[fingerprint]
 
 
-def check_workers(client: Any) -> None:
-    """Refuse workers whose engram or JAX is another version, before any work is done."""
-    ours = worker_versions()
-    theirs = client.run(worker_versions)
-    if not theirs:
-        raise InputError("the cluster has no workers. Start some, then run again.")
-    for address, versions in theirs.items():
-        for name, version in ours.items():
-            if versions.get(name) != version:
-                raise InputError(
-                    f"the worker {address} has {name} {versions.get(name)}, this process has {version}. "
-                    "Install the same version on both."
-                )
+def check_workers(client: Any) -> list[Maker]:
+    """What the workers compute with; another version of engram or JAX is refused before any work is done.
+
+    A worker that dies meanwhile, or joins later, is no reason to end: each checks its versions itself.
+    """
+    ours = versions_of(this_maker())
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError:
+        raise InputError("the cluster has no workers. Start some, then run again.") from None
+    makers = {
+        address: maker
+        for address, maker in client.run(this_maker, on_error="return").items()
+        if isinstance(maker, dict)
+    }
+    for address, maker in makers.items():
+        if versions_of(maker) != ours:
+            raise InputError(_differ(f"the worker {address}", maker, ours))
+    return list({json.dumps(maker): maker for maker in makers.values()}.values())
 
 
-def worker_versions() -> dict[str, str]:
-    """What must be the same everywhere for the same bits."""
-    return {"engram": engram.__version__, "jax": jax.__version__}
+def _differ(who: str, maker: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    name = next(name for name in ours if maker.get(name) != ours[name])
+    met = f"{who} has {name} {maker.get(name)}, this process has {ours[name]}"
+    return f"{met}. Install the same version on both."
 
 
 def local_client(workers: int) -> Any:
@@ -126,15 +136,22 @@ def local_client(workers: int) -> Any:
             "this process."
         ) from None
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
-    cluster = LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=None,  # pyright: ignore[reportArgumentType]
-        host="127.0.0.1",
-        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": flags.strip()},
+    for _ in range(_STARTS):
+        try:
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,  # pyright: ignore[reportArgumentType]
+                host="127.0.0.1",
+                env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": flags.strip()},
+            )
+            return Client(cluster)
+        except (RuntimeError, OSError):  # one was killed while it started, which ends them all
+            continue
+    raise InputError(
+        f"{workers} workers cannot be started on this machine. Start fewer, or leave out --workers."
     )
-    return Client(cluster)
 
 
 def remote_client(address: str) -> Any:

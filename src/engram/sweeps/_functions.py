@@ -1,14 +1,10 @@
-"""Functions of the user's as sweeps: mapped over all cells in one compiled program."""
+"""Functions of the user's as sweeps: mapped over all cells in one program, or called cell by cell."""
 
-import functools
-import hashlib
-import inspect
 import math
-import re
 import threading
 import time
-import types
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -19,31 +15,44 @@ import numpy as np
 from engram._checks import InputError, check_count
 from engram._precision import in_double, make_key
 from engram.sweeps._axes import read_axes
+from engram.sweeps._fingerprint import Fingerprint, name_of, parameters_of
 from engram.sweeps._plan import Output, Plan, Unit, block_of
 
 _CELLS = 4096  # per unit, unless asked otherwise
+_CELLS_ONE_BY_ONE = 16  # per unit of a function that is called for each cell
 
 
 class FunctionPlan(Plan):
-    """A function of one cell, mapped over all of them in one compiled program.
+    """A function of one cell: mapped over all of them in one compiled program, if JAX can trace it.
+
+    Otherwise it is called cell by cell, with plain numbers.
 
     Args:
-        function: From the axes' values, by name, to a number or array, or a dictionary of them; with JAX
-            operations, so that it can be mapped. If it takes `key`, it gets a key of the cell's own.
+        function: From the axes' values, by name, to a number or array, or a dictionary of them. If it takes
+            `key`, it gets a key of the cell's own.
         axes: The axes.
         chunk: Cells per unit.
         seed: From which, with the cell's number, keys derive.
+        version: What stands for the function when a store is resumed; by default its fingerprint.
+        outputs: What it returns, if that is known.
     """
 
-    def __init__(self, function: Callable[..., Any], axes: Any, chunk: int | None, seed: int):
-        self.axes, self.source = read_axes(axes), (function, axes, chunk, seed)
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        axes: Any,
+        chunk: int | None = None,
+        seed: int = 0,
+        version: str | None = None,
+        outputs: tuple[dict[str, Output], bool] | None = None,
+    ):
+        self.axes = read_axes(axes)
         self.function, self.seed = function, check_count("seed", seed, least=0)
-        chunk = check_count("chunk", chunk or _CELLS)
-        self.block = block_of(self.axes, chunk)
         self._seconds = {"compiling": 0.0, "computing": 0.0}
         self._program: Any = None
+        self._first: dict[str, np.ndarray] | None = None  # of the first cell, if it was called
         self._lock = threading.Lock()
-        takes = _parameters(function)
+        takes = parameters_of(function)
         missing = [name for name in self.axes if takes is not None and name not in takes]
         if missing:
             raise InputError(
@@ -51,158 +60,125 @@ class FunctionPlan(Plan):
                 f"{', '.join(takes or ()) or 'nothing'}."
             )
         self._takes_key = takes is not None and "key" in takes and "key" not in self.axes
-        known = _Fingerprint(function)
-        self.vague = known.vague
+        self.block = (1,) * len(self.axes)
+        self.outputs, self.is_traced = outputs or self._find_outputs()
+        chunk = check_count("chunk", chunk or (_CELLS if self.is_traced else _CELLS_ONE_BY_ONE))
+        self.block = block_of(self.axes, chunk)
         self.text = {
-            "function": _name(function),
-            "source": known.hash,
+            "function": name_of(function),
             "axes": {name: values.tolist() for name, values in self.axes.items()},
             "sweep": {"chunk": chunk, "seed": self.seed},
         }
-        self.outputs = self._outputs()
+        if version is None:
+            fingerprint = Fingerprint(function)
+            self.text["source"], self.vague = fingerprint.hash, fingerprint.vague
+        else:
+            self.text["version"] = str(version)
+        known = {"version": version, "outputs": (self.outputs, self.is_traced)}
+        self.source = (function, axes), {"chunk": chunk, "seed": seed, **known}
 
     @property
     def seconds(self) -> dict[str, float]:
         return self._seconds
 
-    def _one(self, values: dict[str, Any], cell: Any) -> dict[str, Any]:
+    def _one(self, values: Mapping[str, Any], cell: Any) -> dict[str, Any]:
         if self._takes_key:
             values = {**values, "key": jax.random.fold_in(make_key(self.seed), cell)}
-        found = self.function(**values)
-        found = found if isinstance(found, dict) else {"value": found}
-        return {str(name): jnp.asarray(value) for name, value in found.items()}
+        result = self.function(**values)
+        results = result if isinstance(result, dict) else {"value": result}
+        return {str(name): value for name, value in results.items()}
 
-    def _outputs(self) -> dict[str, Output]:
-        columns, cell, _ = self.cells((0,) * len(self.axes))
+    def _find_outputs(self) -> tuple[dict[str, Output], bool]:
+        """What the function returns, and whether JAX can trace it."""
+        columns, numbers, _ = self.cells((0,) * len(self.axes))
         one = {name: jax.ShapeDtypeStruct((), column.dtype) for name, column in columns.items()}
-        number = jax.ShapeDtypeStruct((), cell.dtype)
+        number = jax.ShapeDtypeStruct((), numbers.dtype)
         # As pairs, in the function's order: JAX sorts dictionaries.
-        pairs = lambda values, cell: list(self._one(values, cell).items())
+        pairs = lambda values, cell: [
+            (name, jnp.asarray(value)) for name, value in self._one(values, cell).items()
+        ]
         try:
             with jax.enable_x64(True):
-                shapes = dict(eqx.filter_eval_shape(pairs, one, number))
-        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
-            raise InputError(
-                f"the function cannot be mapped: {str(error).splitlines()[0]} Write it with jax.numpy, "
-                "without `if` on its arguments."
-            ) from None
-        taken = [name for name in shapes if name in self.axes]
-        if taken:
+                forms, is_traced = dict(eqx.filter_eval_shape(pairs, one, number)), True
+        except Exception as error:  # whatever a tracer does to the user's code
+            self._first = self._call(columns, numbers, 0)
+            forms, is_traced = self._first, False
+            warnings.warn(
+                f"the function cannot be traced by JAX ({type(error).__name__}): it is called cell by cell. "
+                "Written with jax.numpy, without float(), int() or `if` on its arguments, it runs as one "
+                "compiled program, often a hundred times as fast; a simulation is faster as a spec.",
+                stacklevel=5,
+            )
+        if taken := [name for name in forms if name in self.axes]:
             raise InputError(
                 f"the function returns `{taken[0]}`, which is the name of an axis. Call it something else."
             )
-        return {
-            name: Output(
-                tuple(f"{name}_{i}" for i in range(len(s.shape))), s.shape, str(s.dtype), {}
-            )
-            for name, s in shapes.items()
-        }
+        outputs = {}
+        for name, form in forms.items():
+            axes = tuple(f"{name}_{i}" for i in range(len(form.shape)))
+            # Called cell by cell, whole numbers may be followed by others.
+            is_real = not is_traced and form.dtype.kind != "c"
+            outputs[name] = Output(axes, form.shape, "float64" if is_real else str(form.dtype), {})
+        return outputs, is_traced
 
-    @in_double
+    def _call(
+        self, columns: Mapping[str, np.ndarray], numbers: Any, k: int
+    ) -> dict[str, np.ndarray]:
+        """The function of one cell, with plain numbers."""
+        results = self._one(
+            {name: column[k].item() for name, column in columns.items()}, numbers[k]
+        )
+        arrays = {name: np.asarray(value) for name, value in results.items()}
+        for name, array in arrays.items():
+            if array.dtype.kind not in "biufc":
+                raise InputError(
+                    f"the function must return numbers or arrays, got {results[name]!r} for `{name}`."
+                )
+        return arrays
+
     def compute(self, unit: Unit) -> dict[str, np.ndarray]:
         columns, numbers, shape = self.cells(unit)
+        if self.is_traced:
+            results = self._mapped(columns, numbers)
+        else:
+            began = time.perf_counter()
+            results = self._called(columns, numbers)
+            self._seconds["computing"] += time.perf_counter() - began
+        return {name: value.reshape(*shape, *value.shape[1:]) for name, value in results.items()}
+
+    @in_double
+    def _mapped(self, columns: dict[str, np.ndarray], numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """The cells of a unit in one program, filled up to a whole one."""
         size, count = math.prod(self.block), len(numbers)
         fill = lambda rows: np.concatenate([rows, np.repeat(rows[-1:], size - count, axis=0)])
         args = ({name: fill(column) for name, column in columns.items()}, fill(numbers))
         with self._lock:
             if self._program is None:
                 began = time.perf_counter()
-                self._program = jax.jit(jax.vmap(self._one)).lower(*args).compile()
+                self._program = jax.jit(jax.vmap(self._arrays)).lower(*args).compile()
                 self._seconds["compiling"] += time.perf_counter() - began
         began = time.perf_counter()
-        found = {name: np.asarray(value)[:count] for name, value in self._program(*args).items()}
+        results = {name: np.asarray(value)[:count] for name, value in self._program(*args).items()}
         self._seconds["computing"] += time.perf_counter() - began
-        return {name: value.reshape(*shape, *value.shape[1:]) for name, value in found.items()}
+        return results
 
+    def _arrays(self, values: Mapping[str, Any], cell: Any) -> dict[str, Any]:
+        return {name: jnp.asarray(value) for name, value in self._one(values, cell).items()}
 
-def _parameters(function: Any) -> list[str] | None:
-    """The names that a function takes; None if it takes any."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
-        return None
-    return [each.name for each in parameters]
-
-
-def _name(function: Any) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '?')}"
-
-
-_CARRIED = ("__self__", "__defaults__", "__kwdefaults__")
-_ADDRESS = re.compile(" at 0x[0-9a-f]+")
-
-
-class _Fingerprint:
-    """What a function does, as far as its text and the values that it carries tell.
-
-    Args:
-        function: Its values are those of partial arguments, defaults, closures and of `self`.
-
-    Attributes:
-        vague: The first value that cannot be told from another of its type, or None.
-    """
-
-    def __init__(self, function: Any):
-        self.vague: str | None = None
-        self._seen: set[int] = set()
-        self.hash = hashlib.sha256("\n".join(self._function(function)).encode()).hexdigest()[:16]
-
-    def _function(self, function: Any) -> list[str]:
-        if isinstance(function, functools.partial):
-            return [
-                *self._function(function.func), *self._value((function.args, function.keywords))
-            ]  # fmt: skip
-        function = inspect.unwrap(function)
-        if id(function) in self._seen:  # it calls itself
-            return []
-        self._seen.add(id(function))
-        code = getattr(function, "__code__", None)
-        try:
-            source = inspect.getsource(function)
-        except (OSError, TypeError):
-            source = (
-                repr((code.co_code, code.co_consts, code.co_names))
-                if code
-                else repr(type(function))
-            )
-        if not inspect.isroutine(function):  # an object that can be called
-            return [source, *self._value(function)]
-        carried = [getattr(function, name, None) for name in _CARRIED]
-        carried += [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-        return [
-            source,
-            *(text for each in carried if each is not None for text in self._value(each)),
-        ]
-
-    def _value(self, value: Any) -> list[str]:
-        try:
-            leaves, structure = jax.tree.flatten(value)
-        except ValueError:  # a dictionary whose keys have no order
-            return [self._known(repr(value))]
-        return [self._known(str(structure)), *map(self._leaf, leaves)]
-
-    def _leaf(self, leaf: Any) -> str:
-        if isinstance(leaf, np.ndarray | np.generic | jax.Array):
-            array = np.asarray(leaf)
-            return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
-        if isinstance(leaf, type | types.ModuleType):
-            return leaf.__name__
-        if isinstance(leaf, set | frozenset):
-            return self._known(repr(sorted(map(repr, leaf))))
-        if (
-            inspect.isroutine(leaf)
-            or isinstance(leaf, functools.partial)
-            or hasattr(leaf, "__wrapped__")
-        ):
-            return "\n".join(self._function(leaf))
-        return self._known(repr(leaf))
-
-    def _known(self, text: str) -> str:
-        """The text of a value; one that tells where in memory it is, not what it is, is noted."""
-        if self.vague is None and _ADDRESS.search(text):
-            self.vague = text[:80]
-        return _ADDRESS.sub("", text)
+    def _called(self, columns: dict[str, np.ndarray], numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """The cells of a unit one after another; each must return what the first did."""
+        rows = []
+        for k, number in enumerate(numbers):
+            is_first = number == 0 and self._first is not None
+            row = self._first if is_first else self._call(columns, numbers, k)
+            forms = {name: value.shape for name, value in (row or {}).items()}
+            if forms != {name: output.sizes for name, output in self.outputs.items()}:
+                place = ", ".join(f"{name} = {column[k]}" for name, column in columns.items())
+                raise InputError(
+                    f"the function must return the same names and shapes everywhere, got {forms} at {place}."
+                )
+            rows.append(row)
+        return {
+            name: np.stack([row[name] for row in rows]).astype(output.dtype)
+            for name, output in self.outputs.items()
+        }

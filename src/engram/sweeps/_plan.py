@@ -1,15 +1,18 @@
 """Plans: a sweep cut into units of work, each a block of the grid, and the way to compute one."""
 
 import abc
+import hashlib
 import itertools
 import math
 import threading
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from engram._checks import InputError
 from engram.registry import entries, origins, used_in
 from engram.sweeps._cells import Runner
 from engram.sweeps._outcomes import CLASSES, OUTCOMES, TAIL
@@ -40,7 +43,7 @@ class Plan(abc.ABC):
         text: The spec in plain values: two sweeps with the same text are the same.
         vague: What the text cannot tell from something else, or None.
         origins: The plugins that it uses.
-        source: What `make_plan` takes to make it elsewhere: a spec or a function, axes, chunk and seed.
+        source: What `make_plan` takes to make it elsewhere: its arguments, and those by name.
         labels: What the places along an output's own axis are called, where they have names.
     """
 
@@ -49,7 +52,7 @@ class Plan(abc.ABC):
     outputs: dict[str, Output]
     text: dict[str, Any]
     vague: str | None = None
-    source: tuple[Any, Any, int | None, int]
+    source: tuple[tuple[Any, Any], dict[str, Any]]
     origins: tuple[dict[str, str], ...] = ()
     labels: Mapping[str, list[str]] = MappingProxyType({})
 
@@ -122,7 +125,9 @@ class SimulationPlan(Plan):
             self.text["plugins"] = [
                 {k: each.get(k) for k in ("module", "sha256")} for each in self.origins
             ]
-        self.source = self.text, None, None, 0
+        if files := _files(spec.simulation.problem):
+            self.text["files"] = files
+        self.source = (self.text, None), {}
         sizes = {"token": first.num_tokens, "tail": TAIL}
         self.outputs = {name: _describe(name, sizes) for name in spec.measured if name in OUTCOMES}
         if len(self.outputs) < len(spec.measured):  # observables and events describe themselves
@@ -152,6 +157,11 @@ class SimulationPlan(Plan):
             return self._runners[static]
 
     def compute(self, unit: Unit) -> dict[str, np.ndarray]:
+        if _files(self.spec.simulation.problem) != self.text.get("files", {}):
+            raise InputError(
+                f"{self.spec.simulation.problem['path']} was changed while it was in use. Run again, into "
+                "another store."
+            )
         columns, numbers, shape = self.cells(unit)
         static = tuple(columns.pop(name)[0].item() for name in self.static)
         results = self.runner(static).run(columns, numbers)
@@ -171,6 +181,13 @@ def block_of(
         block.append(size)
         room //= size
     return tuple(reversed(block))
+
+
+def _files(problem: Mapping[str, Any]) -> dict[str, str]:
+    """The content of the file that a problem is read from, by its fingerprint."""
+    if problem["family"] != "file":
+        return {}
+    return {"problem.path": hashlib.sha256(Path(problem["path"]).read_bytes()).hexdigest()[:16]}
 
 
 def _describe(name: str, sizes: dict[str, int]) -> Output:

@@ -86,7 +86,7 @@ def read_sweep(source: Any, axes: Any = None) -> SweepSpec:
     else:
         name, tables = "the spec", dict(source)
     tables, faults = with_read_out(tables), Faults(name)
-    faults.unknown(tables, (*PARTS, "axes", "sweep", "plugins"))
+    faults.unknown(tables, (*PARTS, "axes", "sweep", "plugins", "files"))
     for part, content in tables.items():
         if part != "plugins" and not isinstance(content, dict):
             faults.add(part, f"must be a table, got {content!r}. Write [{part}].")
@@ -122,7 +122,7 @@ def _measured(items: Any, faults: Faults) -> dict[str, Any]:
         if measured.setdefault(str(name), item) != item:
             faults.add("sweep.observables", f"has {name!r} twice. Measure one of them.")
     if not measured:
-        faults.add("sweep.observables", "must name at least one. Known: {', '.join(known)}.")
+        faults.add("sweep.observables", f"must name at least one. Known: {', '.join(known)}.")
     return measured
 
 
@@ -147,8 +147,11 @@ def _homes(
             if about.is_number or about.choices or field in choices:
                 known.setdefault(field, []).append(Home(part, about))
     for item in measured:
-        for field, about in find(kind_of(item), item).fields.items():
+        kind = kind_of(item)
+        for field, about in find(kind, item).fields.items():
             if about.is_number and item != "events":  # whose spike_factor is that of the run
+                # Events are folded lane by lane; an observable is the same in all lanes.
+                about = dataclasses.replace(about, static=True) if kind == "observable" else about
                 known.setdefault(field, []).append(Home(item, about))
     if "p1" in known:
         known["log_odds"] = known["p1"]

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import os
+import platform
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,21 @@ _FORMAT = 2  # of stores; 1 had no checksums
 _MARKS = {"done": "uint8", "attempts": "uint16", "checksums": "uint64"}
 
 
+Maker = dict[str, str]  # what computes: versions of engram and JAX, and the kind of processor
+
+
+def this_maker() -> Maker:
+    """What this process computes with."""
+    device = jax.devices()[0]
+    kind = f"{device.platform} {device.device_kind} {platform.machine()}"
+    return {"engram": engram.__version__, "jax": jax.__version__, "processor": kind}
+
+
+def versions_of(maker: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be the same everywhere; processors may differ."""
+    return {name: maker.get(name) for name in ("engram", "jax")}
+
+
 class Memory:
     """A sweep in memory, with what a store can do."""
 
@@ -40,6 +56,9 @@ class Memory:
 
     def done(self) -> set[Unit]:
         return set()
+
+    def check_makers(self, makers: list[Maker], accept_versions: bool) -> None:
+        """Any version may compute what was not there before."""
 
     def begin(self, unit: Unit) -> None:
         """Nothing is kept of a unit that is not done."""
@@ -89,8 +108,8 @@ class Store:
         path = Path(path)
         if plan.vague is not None:
             raise InputError(
-                f"the function carries {plan.vague}, which a store cannot tell from another when it is "
-                "resumed. Give it numbers or arrays instead, or leave out the store."
+                f"the function uses {plan.vague}, which a store cannot tell from another when it is "
+                "resumed. Use numbers or arrays instead, pass `version`, or leave out the store."
             )
         if not path.exists():
             _create(path, plan)
@@ -137,6 +156,24 @@ class Store:
             self._group["done"][unit] = 0
         self.num_lost = len(lost)
         return marked - lost
+
+    def check_makers(self, makers: list[Maker], accept_versions: bool) -> None:
+        """Refuse to resume with versions of engram or JAX that were not accepted; record what is new."""
+        attrs = self._group.attrs
+        known = attrs.get("made_with", [{name: attrs.get(name) for name in ("engram", "jax")}])
+        for maker in makers:
+            if versions_of(maker) not in map(versions_of, known) and not accept_versions:
+                old, new = (
+                    ", ".join(f"{name} {version}" for name, version in versions_of(each).items())
+                    for each in (known[0], maker)
+                )
+                raise InputError(
+                    f"{self.path} was begun with {old}, and this is {new}: numbers may differ. Install those "
+                    "versions, accept these (--accept-versions, `accept_versions=True`) or name another "
+                    "store."
+                )
+        if new := [maker for maker in makers if maker not in known]:
+            self._group.group.attrs["made_with"] = [*known, *new]
 
     def _checksums(self, unit: Unit) -> list[int]:
         """The checksum of each chunk of a unit; 0 for one that cannot be read."""
@@ -213,9 +250,7 @@ def open_sweep(path: Any) -> xr.Dataset:
             _check_form(path, group[str(name)], sizes)
     if not data.data_vars:
         raise _damaged(path, None, "none is left of what was measured")
-    data.attrs |= {
-        name: attrs[name] for name in ("spec_hash", "engram", "jax", "processors") if name in attrs
-    }
+    data.attrs |= {name: attrs[name] for name in ("spec_hash", "engram", "jax") if name in attrs}
     if marks:  # else it was made in memory, and is whole
         with _damage_reported(path, "done"):
             done = group["done"][...]
@@ -410,8 +445,8 @@ def _create(path: Path, plan: Plan) -> None:
                 "spec_hash": plan.hash,
                 "variables": list(plan.outputs),
                 **({"labels": dict(plan.labels)} if plan.labels else {}),
-                "engram": engram.__version__,
-                "jax": jax.__version__,
+                **versions_of(this_maker()),
+                "made_with": [this_maker()],
             }
         )
         for name, values in plan.axes.items():

@@ -14,7 +14,7 @@ from engram._checks import InputError, check_count
 from engram.sweeps._functions import FunctionPlan
 from engram.sweeps._plan import Plan, SimulationPlan, Unit
 from engram.sweeps._spec import SweepSpec, read_sweep
-from engram.sweeps._store import Memory, Store
+from engram.sweeps._store import Memory, Store, this_maker
 
 _MOST_THREADS = 1024
 _MOST_CELLS = 2**32  # cells are numbered by 32 bits
@@ -29,21 +29,27 @@ def sweep(
     chunk: int | None = None,
     seed: int = 0,
     threads: int | None = None,
+    version: str | None = None,
+    accept_versions: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
     """Measure something over a grid of named axes.
 
     Args:
         what: A simulation and what to measure of it, as the path of a TOML spec or a dictionary of its
-            tables; or a function of the axes' values, written with JAX, that returns a number, an array
-            or a dictionary of them. A function that takes `key` gets a random key of its cell's own.
+            tables; or a function of the axes' values that returns a number, an array or a dictionary of
+            them. Written with JAX it runs as one compiled program, any other is called cell by cell. A
+            function that takes `key` gets a random key of its cell's own.
         axes: Values by name: a list or array, `{"linspace": [a, b, n]}`, `{"logspace": [a, b, n]}`
-            (exponents of ten) or `{"seeds": n}`. For a spec, in place of or besides its own.
-        store: A Zarr folder to write to as work is done. If it is there, what is missing is computed.
+            (exponents of ten) or `{"seeds": n}`. For a spec, instead of or in addition to its own.
+        store: A Zarr folder to write to as work is done. If it exists, what is missing is computed.
         client: A `dask.distributed.Client`: its workers compute the units.
         chunk: Cells per unit of work, for a function; specs have their own.
         seed: From which random keys of a function derive; specs have their own.
         threads: How many units to compute at a time in this process; by default one per core.
+        version: What stands for a function when a store is resumed; change it when the function changes. By
+            default a fingerprint of its code and of all code and values that it reaches in modules of yours.
+        accept_versions: Whether to resume a store that another version of engram or JAX has begun.
         progress: Called with the cells done and the cells in all.
 
     Returns:
@@ -57,28 +63,30 @@ def sweep(
         raise InputError(
             f"`threads` must be at most {_MOST_THREADS}, got {threads}. One per core is enough."
         )
-    plan = make_plan(what, axes, chunk=chunk, seed=seed)
+    plan = make_plan(what, axes, chunk=chunk, seed=seed, version=version)
     results = Memory(plan) if store is None else Store.open(store, plan)
     began = time.perf_counter()
     done = results.done()
     todo = [unit for unit in plan.units() if unit not in done]
     tally = Tally(plan, done, results.num_lost, progress)
-    if client is not None:
-        from engram.sweeps._cluster import compute_on
+    if client is not None and todo:
+        from engram.sweeps._cluster import check_workers, compute_on
 
+        results.check_makers(check_workers(client), accept_versions)
         compute_on(client, plan, results, todo, tally)
-    else:
+    elif todo:
+        results.check_makers([this_maker()], accept_versions)
         _compute_here(plan, results, todo, threads, tally)
     summary = tally.summary(time.perf_counter() - began)
     return results.dataset().assign_attrs(summary=summary, spec_hash=plan.hash)
 
 
-def make_plan(what: Any, axes: Any, *, chunk: int | None = None, seed: int = 0) -> Plan:
-    """The plan of a sweep, all of it checked before any work is done."""
+def make_plan(what: Any, axes: Any, **of_a_function: Any) -> Plan:
+    """The plan of a sweep, all of it checked before any work is done; see `FunctionPlan`."""
     if callable(what):
         if axes is None:
             raise InputError("`axes` must be given with a function. Name what it varies over.")
-        plan: Plan = FunctionPlan(what, axes, chunk, seed)
+        plan: Plan = FunctionPlan(what, axes, **of_a_function)
     elif isinstance(what, SweepSpec):
         plan = SimulationPlan(what)
     elif isinstance(what, str | Path | Mapping):

@@ -1,0 +1,247 @@
+"""The fingerprint of a function: its code, and all code and values that it reaches in the user's modules."""
+
+import contextlib
+import dis
+import functools
+import hashlib
+import importlib
+import inspect
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), range, type(NotImplemented))
+# Of a class: what Python writes there, and what its other entries say as well.
+_ASIDE = {
+    "__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__", "_abc_impl", "__annotations__",
+    "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__slots__", "__parameters__",
+    "__orig_bases__", "__firstlineno__", "__static_attributes__", "__annotate_func__",
+}  # fmt: skip
+
+
+class Fingerprint:
+    """What a function does, as far as its code and the values within its reach decide it.
+
+    Reached are closures, defaults, the objects it is bound to, and, by the names that its code uses, globals,
+    functions and classes of the user's own modules, and whatever these reach. Libraries count by their names
+    and versions. Arrays and numbers are compared to the last bit.
+
+    Args:
+        function: The function.
+
+    Attributes:
+        hash: The fingerprint.
+        vague: The first value that cannot be told from another of its type, or None.
+    """
+
+    def __init__(self, function: Any):
+        self.vague: str | None = None
+        self._hash = hashlib.sha256()
+        self._seen: dict[int, int] = {}
+        self._modules: list[types.ModuleType] = []  # whose names are being looked up
+        self._kept: list[Any] = []  # so that no other object gets the id of one that was seen
+        self._add(function)
+        self.hash = self._hash.hexdigest()[:16]
+
+    def _say(self, *words: Any) -> None:
+        self._hash.update("\0".join(map(str, (*words, ""))).encode("utf-8", "surrogatepass"))
+
+    def _add(self, value: Any) -> None:
+        if type(value) in _ATOMS:
+            self._say(type(value).__name__, repr(value))
+            return
+        if id(value) in self._seen:
+            self._say("again", self._seen[id(value)])
+            return
+        self._seen[id(value)] = len(self._seen)
+        self._kept.append(value)
+        if isinstance(value, np.ndarray | np.generic | jax.Array):
+            self._array(value)
+        elif isinstance(value, types.ModuleType):
+            self._module(value)
+        elif isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, types.FunctionType):
+            self._function(value)
+        elif isinstance(value, types.MethodType):
+            self._all(value.__func__, value.__self__)
+        elif isinstance(value, types.BuiltinFunctionType):
+            self._say("built in", value.__module__, value.__qualname__)
+            self._add(value.__self__)
+        elif isinstance(value, staticmethod | classmethod):
+            self._all(type(value).__name__, value.__func__)
+        elif isinstance(value, property):
+            self._all(value.fget, value.fset, value.fdel)
+        elif isinstance(value, functools.partial):
+            self._all(value.func, value.args, value.keywords)
+        elif callable(getattr(value, "__wrapped__", None)):  # by jit, or with a cache
+            self._all(type(value).__name__, value.__wrapped__)
+        elif isinstance(value, types.CodeType):
+            self._say(value.co_name)
+        elif isinstance(value, list | tuple) and type(value) in (list, tuple):
+            self._all(type(value).__name__, len(value), *value)
+        elif isinstance(value, dict | types.MappingProxyType):
+            self._all("table", len(value), *(part for item in value.items() for part in item))
+        elif isinstance(value, set | frozenset):
+            self._say("set", *sorted(self._apart(item) for item in value))
+        else:
+            self._object(value)
+
+    def _all(self, *values: Any) -> None:
+        for value in values:
+            self._add(value)
+
+    def _apart(self, value: Any) -> str:
+        """The fingerprint of a value by itself, where the order is not known."""
+        apart = Fingerprint(value)
+        self.vague = self.vague or apart.vague
+        return apart.hash
+
+    def _array(self, value: Any) -> None:
+        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
+        array = np.asarray(value)
+        self._say("array", array.dtype, array.shape)
+        if array.dtype.hasobject:
+            self._add(array.tolist())
+        else:
+            self._hash.update(array.tobytes())
+
+    def _module(self, module: types.ModuleType) -> None:
+        """A module among other values; of the user's, whose names may be used in any way, its text."""
+        self._say("module", module.__name__)
+        if not _is_library(module.__name__):
+            self._say(Path(module.__file__ or "").read_bytes() if module.__file__ else "")
+
+    def _function(self, function: types.FunctionType) -> None:
+        if _is_library(function.__module__):
+            self._say("function", _named(function))
+            return
+        code, names = function.__code__, _names_in(function.__code__)
+        self._code(code)
+        self._all(function.__defaults__, function.__kwdefaults__)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                self._reached(name, cell.cell_contents, names)
+            except ValueError:  # nothing is in it yet
+                self._say("empty")
+        for name in sorted(names & function.__globals__.keys()):
+            self._reached(name, function.__globals__[name], names)
+        for module in _imports(code, function.__globals__):
+            self._reached(module.__name__, module, names)
+
+    def _code(self, code: types.CodeType) -> None:
+        """Instructions and constants."""
+        self._say(
+            "code", code.co_code.hex(), code.co_flags, code.co_argcount, code.co_kwonlyargcount
+        )
+        self._say(*code.co_names, "", *code.co_varnames, "", *code.co_freevars)
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._code(constant)
+            else:
+                self._add(constant)
+
+    def _reached(self, name: str, value: Any, names: set[str]) -> None:
+        """What a name stands for; of a module of the user's, whatever the code names of it."""
+        self._say("name", name)
+        if not isinstance(value, types.ModuleType) or _is_library(value.__name__):
+            self._add(value)
+        elif value not in self._modules:
+            self._modules.append(value)
+            for attribute in sorted(names & vars(value).keys()):
+                self._reached(attribute, vars(value)[attribute], names)
+            self._modules.pop()
+
+    def _class(self, cls: type) -> None:
+        self._say("class", _named(cls))
+        if not _is_library(cls.__module__):
+            self._all(*(base for base in cls.__bases__ if base is not object))
+            for name, value in sorted(vars(cls).items()):
+                if name not in _ASIDE:
+                    self._say("name", name)
+                    self._add(value)
+
+    def _object(self, value: Any) -> None:
+        """Any other object is what pickle would write of it."""
+        try:
+            parts = value.__reduce_ex__(4)
+            parts = (parts,) if isinstance(parts, str) else parts
+            self._all(*(list(part) if isinstance(part, Iterator) else part for part in parts))
+        except Exception:  # of an object that cannot be written
+            self.vague = self.vague or repr(value)[:80]
+            self._say("vague", _named(type(value)))
+
+
+def _named(thing: Any) -> str:
+    """The full name of a function or a class, with the version of the library that has it."""
+    root = sys.modules.get(thing.__module__.partition(".")[0])
+    version = getattr(root, "__version__", "") if _is_library(thing.__module__) else ""
+    return f"{thing.__module__}.{thing.__qualname__} {version}"
+
+
+@functools.cache
+def _is_library(module: str | None) -> bool:
+    """Whether a module is installed, and not the user's own."""
+    root = (module or "builtins").partition(".")[0]
+    if root == "__main__":
+        return False
+    if root in sys.stdlib_module_names or root == "engram":
+        return True
+    loaded = sys.modules.get(root)
+    places = [getattr(loaded, "__file__", None), *getattr(loaded, "__path__", ())]
+    return any(
+        {"site-packages", "dist-packages"} & {*Path(place).parts} for place in places if place
+    )
+
+
+def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Code, and the code of functions within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes_in(constant)
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """The names of globals and attributes that code uses."""
+    return {name for each in _codes_in(code) for name in each.co_names}
+
+
+def _imports(code: types.CodeType, space: Mapping[str, Any]) -> Iterator[types.ModuleType]:
+    """The modules of the user's that code imports when it runs."""
+    names = [
+        each.argval
+        for part in _codes_in(code)
+        for each in dis.get_instructions(part)
+        if each.opname == "IMPORT_NAME"
+    ]
+    for name in names:
+        for full in (name, f"{space.get('__package__') or ''}.{name}"):
+            if not full.startswith(".") and not _is_library(full):
+                with contextlib.suppress(ImportError):
+                    yield importlib.import_module(full)
+
+
+def name_of(function: Any) -> str:
+    """What a function is called, with its module."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '?')}"
+
+
+def parameters_of(function: Any) -> list[str] | None:
+    """The names that a function takes; None if it takes any."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
+        return None
+    return [each.name for each in parameters]
