@@ -122,7 +122,7 @@ def test_an_array_that_declares_gigabytes_is_not_read(store):
     for shape in ([3, 4, 2**33], [2**33, 4]):
         spoil(store, "height", shape=shape)
         with pytest.raises(InputError, match="damaged|would need about"):
-            draw_sweep(sweeps.open_sweep(store), value="height")
+            engram.plot(sweeps.open_sweep(store), value="height")
 
 
 def test_a_complete_store_opens_plainly(store):
@@ -155,7 +155,8 @@ def test_a_sweep_in_memory_may_be_saved_and_drawn(tmp_path):
     opened = sweeps.open_sweep(tmp_path / "saved.zarr")
     assert opened.attrs["units_left"] == 0
     assert found.drop_attrs().equals(opened.load().drop_attrs())
-    draw_sweep(opened, theory=("one_step",))
+    assert sweeps.boundary(opened, "one_step").wrong == (0, 15)
+    engram.plot(opened)
 
 
 def test_a_store_of_other_versions_is_refused_unless_they_are_accepted(store, monkeypatch):
