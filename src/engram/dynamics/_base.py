@@ -16,7 +16,31 @@ from engram.dynamics._trajectory import Trajectory
 from engram.system import AbstractSystem, Registered
 
 
-class AbstractDynamics(Registered):
+class Stability(Registered):
+    """What is known of the stability of a method; by default nothing."""
+
+    def threshold(self, index: Array) -> Any:
+        """The sharpness beyond which the method is unstable on a quadratic; NaN if that is not known."""
+        del index
+        return jnp.asarray(jnp.nan)
+
+    def preconditioner(self, memory: Any) -> Any:
+        """What gradients are divided by, entry by entry, from what is carried or remembered; or None."""
+        del memory
+        return None
+
+    @property
+    def is_preconditioned(self) -> bool:
+        """Whether gradients are divided by something, so that not the plain sharpness counts."""
+        return type(self).preconditioner is not Stability.preconditioner
+
+    @property
+    def needs_weights(self) -> str | None:
+        """Why it cannot run in the space of particles or margins, in a sentence; None if it can."""
+        return None
+
+
+class AbstractDynamics(Stability):
     """A way to move a system."""
 
     role = "dynamics"
@@ -36,26 +60,6 @@ class AbstractDynamics(Registered):
     ) -> Array | None:
         """The law of the data that step `index` sees; None for the system's own."""
         del system, inner, index, key
-        return None
-
-    def threshold(self, index: Array) -> Float[Array, ""]:
-        """The sharpness beyond which this method is unstable on a quadratic; NaN if that is not known."""
-        del index
-        return jnp.asarray(jnp.nan)
-
-    def preconditioner(self, inner: Any) -> Any:
-        """What gradients are divided by, entry by entry, or None."""
-        del inner
-        return None
-
-    @property
-    def is_preconditioned(self) -> bool:
-        """Whether gradients are divided by something, so that not the plain sharpness counts."""
-        return type(self).preconditioner is not AbstractDynamics.preconditioner
-
-    @property
-    def needs_weights(self) -> str | None:
-        """Why it cannot run in the space of particles or margins, in a sentence; None if it can."""
         return None
 
     def check(self, system: AbstractSystem) -> None:

@@ -158,8 +158,8 @@ class Descent(AbstractStepwise):
         # Weight decay adds itself to the curvature that the method feels.
         return threshold if self.weight_decay is None else threshold - self.weight_decay
 
-    def preconditioner(self, inner: Moving) -> Any:
-        return self.optimizer.preconditioner(inner.memory)
+    def preconditioner(self, memory: Moving) -> Any:
+        return self.optimizer.preconditioner(memory.memory)
 
     @property
     def is_preconditioned(self) -> bool:

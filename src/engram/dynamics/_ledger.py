@@ -76,11 +76,9 @@ class Entries(eqx.Module):
         return self.values
 
 
-def _as_they_are(rows: Any) -> Any:
-    return rows
-
-
-def empty_ledger(capacity: int, row: PyTree, read: Callable[[Any], Any] = _as_they_are) -> Ledger:
+def empty_ledger(
+    capacity: int, row: PyTree, read: Callable[[Any], Any] = lambda rows: rows
+) -> Ledger:
     """A ledger for so many rows like this one."""
     blank = lambda count: jax.tree.map(
         lambda one: jnp.zeros((count, *jnp.shape(one)), jnp.asarray(one).dtype), row

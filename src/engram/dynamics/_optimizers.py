@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 
 from engram._checks import check_not_negative, is_traced
 from engram._types import Array, Rate, Scalar
-from engram.dynamics._base import rate_at, read_rate
+from engram.dynamics._base import Stability, rate_at, read_rate
 from engram.dynamics._sharing import (
     Shares,
     Sharing,
@@ -27,10 +27,10 @@ from engram.dynamics._sharing import (
     to_signs,
     to_unit_length,
 )
-from engram.system import AbstractSystem, Registered, shown_values
+from engram.system import AbstractSystem, shown_values
 
 
-class AbstractOptimizer(Registered):
+class AbstractOptimizer(Stability):
     """A way to turn gradients into changes of the state."""
 
     role = "optimizer"
@@ -65,24 +65,8 @@ class AbstractOptimizer(Registered):
         del parts, past, update
         return None
 
-    def threshold(self, index: Array) -> Any:
-        """The sharpness beyond which it is unstable on a quadratic; NaN if that is not known."""
-        del index
-        return jnp.asarray(jnp.nan)
-
-    def preconditioner(self, memory: Any) -> Any:
-        """What gradients are divided by, entry by entry, or None."""
-        del memory
-        return None
-
-    @property
-    def is_preconditioned(self) -> bool:
-        """Whether it has a preconditioner."""
-        return type(self).preconditioner is not AbstractOptimizer.preconditioner
-
     @property
     def needs_weights(self) -> str | None:
-        """Why it cannot run in the space of particles or margins, in a sentence; None if it can."""
         if self.is_linear:
             return None
         return (

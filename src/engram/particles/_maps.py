@@ -14,7 +14,7 @@ def weights_to_scores(problem: Problem, W: ArrayLike) -> Scores:
 
     Paper: eq:particles.
     """
-    return _to_scores(problem, read_weights(problem, W))
+    return _to_scores(problem, read_weights(problem, "W", W))
 
 
 @compiled()
@@ -29,8 +29,8 @@ def coefficients_to_weights(problem: Problem, coefficients: ArrayLike, start: Ar
 
     Paper: eq:grad.
     """
-    C = read_particles(problem, coefficients, "coefficients")
-    return _to_weights(problem, C, read_weights(problem, start, "start"))
+    C = read_particles(problem, "coefficients", coefficients)
+    return _to_weights(problem, C, read_weights(problem, "start", start))
 
 
 @compiled()
@@ -49,7 +49,7 @@ def scores_to_weights(
 
     Paper: thm:inter, with $\Pi_\perp W_0$ of thm:ortho-bin.
     """
-    w = read_particles(problem, scores, "scores")
+    w = read_particles(problem, "scores", scores)
     if is_traced(problem, w, start):
         raise InputError("`scores` must be concrete here: they are checked for consistency.")
     E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
@@ -73,5 +73,5 @@ def unseen_part(problem: Problem, W: ArrayLike) -> Weights:
     Paper: thm:ortho-bin.
     """
     E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
-    W = np.asarray(read_weights(problem, W), dtype=E.dtype)
+    W = np.asarray(read_weights(problem, "W", W), dtype=E.dtype)
     return W - (np.linalg.pinv(U) @ U) @ W @ (np.linalg.pinv(E) @ E)

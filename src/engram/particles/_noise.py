@@ -26,7 +26,7 @@ def gradient_noise(problem: Problem, w: ArrayLike, brownian: ArrayLike) -> Score
 
     Paper: eq:SGF. There $\sigma_t$ is called a variance; it must be a square root of one.
     """
-    return _noise(problem, read_particles(problem, w), read_brownian(problem, brownian))
+    return _noise(problem, read_particles(problem, "w", w), read_brownian(problem, brownian))
 
 
 @compiled()

@@ -19,5 +19,7 @@ from engram.problem._families import orthonormal as orthonormal
 from engram.problem._families import two_tokens as two_tokens
 from engram.problem._frequencies import uniform as uniform
 from engram.problem._frequencies import zipf as zipf
+from engram.problem._functions import check_problem as check_problem
+from engram.problem._functions import function_of as function_of
 from engram.problem._names import show_name as show_name
 from engram.problem._problem import Problem as Problem

@@ -104,16 +104,6 @@ class Problem(eqx.Module):
         return self.outputs.shape[0]
 
     @property
-    def num_inputs(self) -> int:
-        """The name that `num_tokens` had."""
-        return self.num_tokens
-
-    @property
-    def num_outputs(self) -> int:
-        """The name that `num_classes` had."""
-        return self.num_classes
-
-    @property
     def dim(self) -> int:
         """The dimension of the inputs, d."""
         return self.inputs.shape[1]

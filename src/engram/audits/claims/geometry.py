@@ -135,7 +135,8 @@ class C46(Checks):
 
     def _sharpness(self) -> float:
         half = np.log(0.6 / (1 - 0.6)) / 2
-        return memory.sharpness(two_tokens(1.0, 0.6), np.array([[half, 0.0], [-half, 0.0]]))
+        W = np.array([[half, 0.0], [-half, 0.0]])
+        return float(memory.sharpness(two_tokens(1.0, 0.6), W))
 
     def printed(self, seed: int) -> Evidence:
         """As printed: where descent converges to a minimum, H_* > 2/η."""
