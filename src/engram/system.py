@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray, PyTree
 
-from engram._checks import InputError, check_finite
+from engram._checks import InputError, check_finite, is_traced
 from engram._precision import make_key, traceable
 from engram._types import Array, Scalar
 from engram.registry import read_off
@@ -57,11 +57,12 @@ def shown_values(values: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    if not isinstance(value, np.ndarray | np.generic | float):
+    is_numbers = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, np.number)
+    if is_traced(value) or not (is_numbers or isinstance(value, np.ndarray | np.generic | float)):
         return repr(value)
-    if np.ndim(value) == 0:
-        return f"{value:.6g}" if np.asarray(value).dtype.kind in "fiu" else str(value)
     array = np.asarray(value)
+    if array.ndim == 0:
+        return f"{array:.6g}" if array.dtype.kind in "fiu" else str(array)
     text = np.array2string(array, threshold=6, edgeitems=2, precision=4, separator=", ")
     return " ".join(text.split())
 

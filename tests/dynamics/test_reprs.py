@@ -1,8 +1,14 @@
 """What a person reads when an object is printed."""
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
 import engram
 from engram import dynamics as D
 from engram.memory import MemorySystem
+from engram.system import AbstractSystem, Look
 
 PROBLEM = engram.two_tokens(0.95, 0.75)
 TEXTS = {
@@ -22,6 +28,32 @@ TEXTS = {
         MemorySystem(PROBLEM, layer_norm=True)
     ),
 }
+
+
+def test_tracers_and_arrays_of_jax_are_shown():
+    seen = []
+
+    def trace(rate):
+        seen.append(repr(engram.GradientDescent(rate, 2)))
+        return rate
+
+    jax.jit(trace)(jnp.ones(()))
+    assert "GradientDescent(learning_rate=" in seen[0]
+    assert (
+        repr(D.Curriculum(jnp.eye(2), [1, 2]))
+        == "Curriculum(laws=[[1., 0.], [0., 1.]], lengths=[1, 2])"
+    )
+    assert repr(Given(jnp.arange(3))) == "Given(law=[0, 1, 2])"
+
+
+class Given(AbstractSystem):
+    law: Any
+
+    def look(self, state, law=None):
+        return Look(state.sum())
+
+    def grad(self, state, law=None, look=None):
+        return state
 
 
 def test_objects_are_shown_as_they_could_be_made_again():
