@@ -376,7 +376,7 @@ REFUSED = {
     ),
     "start": (lambda: engram.simulate(TWO, GD, start=np.zeros(3)), r"`start` must be the weights"),
     "nan": (lambda: engram.simulate(TWO, GD, start=[[np.nan, 0], [0, 0]]), "`start` must be finite"),
-    "record": (lambda: engram.simulate(TWO, GD, record=("los",)), "'los' is not .* Did you mean 'loss'"),
+    "record": (lambda: engram.simulate(TWO, GD, record=("los",)), "'loss'.*got 'los'. Did you mean 'loss'"),
     "space": (lambda: engram.simulate(TWO, GD, space="here"), "`space` must be one of 'auto'"),
     "steps of a flow": (
         lambda: engram.simulate(TWO, engram.GradientFlow([1.0]), every=2),

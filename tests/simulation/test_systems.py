@@ -210,7 +210,7 @@ def test_an_event_of_ones_own_sees_every_step(at):
 
 def test_invalid_events_are_refused():
     for events, said in (
-        ("spikes", "event 'spikes' is not registered. Known: events"),
+        ("spikes", "event 'spikes': must be 'events', got 'spikes'"),
         ([1], "`events` must be True, False, a fold"),
     ):
         with pytest.raises(InputError, match=said):

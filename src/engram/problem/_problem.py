@@ -17,6 +17,7 @@ from engram._checks import (
     is_traced,
     read_array,
 )
+from engram._memory_limits import check_fits
 from engram._types import Array, ArrayLike
 from engram.problem._names import Names, check_names, show_name
 from engram.problem._storage import read_arrays, write_arrays
@@ -161,14 +162,11 @@ class Problem(eqx.Module):
 
     def draw_start(self, scale: Any, seed: Any) -> Float[Array, "k d"]:
         """Random weights to start from, with entries of law N(0, scale^2 / d), from a seed or a JAX key."""
-        shape = self.zero_weights.shape
-        is_seed = isinstance(seed, int | np.integer)
-        draws = (
-            np.random.default_rng(seed).standard_normal(shape)
-            if is_seed
-            else normal(seed, shape, float)
-        )
-        return scale * draws / np.sqrt(self.dim)
+        k, d = self.output_dim, self.dim
+        check_fits(4 * 8 * k * d, dim=d)
+        if isinstance(seed, int | np.integer):
+            return scale * np.random.default_rng(seed).standard_normal((k, d)) / np.sqrt(d)
+        return scale * normal(seed, (k, d), float) / np.sqrt(d)
 
     def coords(self) -> dict[str, Any]:
         """The axes of what is measured of it, as xarray has coordinates.

@@ -212,10 +212,10 @@ def _place(what: Any, dynamics: AbstractDynamics, start: Any, space: str) -> tup
     """What moves, where it starts, and the name of the space: of a problem the cheapest one."""
     if isinstance(what, Problem):
         problem = what.astype("float64") if what.probs.dtype != np.float64 else what
-        W = read_array("start", problem.zero_weights if start is None else start)
-        MemorySystem(problem).check(W)
         chosen = choose_space(problem, dynamics, space)
         check_space(problem, chosen)
+        W = read_array("start", problem.zero_weights if start is None else start)
+        MemorySystem(problem).check(W)
         return *make_system(problem, dynamics, chosen, jnp.asarray(W, float)), chosen
     if not isinstance(what, AbstractSystem):
         raise InputError(
