@@ -121,45 +121,39 @@ def _fixed(at: list[str]) -> dict[str, float]:
 def _picture(
     source: Path, x: Any, y: Any, value: Any, at: dict[str, float], theory: tuple[str, ...]
 ) -> tuple[Any, list[str]]:
+    """A picture of a file or a folder, and what to say of it."""
+    from engram.figures import module_of
+    from engram.sweeps import boundary
+
+    data, notes = _opened(source)
+    if data.attrs.get("kind") != "engram sweep" and (x or y or value or at or theory):
+        raise InputError(
+            f"--x, --y, --value, --at and --theory are for sweeps, and {source} is not one. Leave them out."
+        )
+    if "figure" in data.attrs:
+        return _drawn(source, lambda: module_of(data.attrs["figure"]).draw(data)), notes
+    lines = [boundary(data, name) for name in theory]
+    figure = _drawn(source, lambda: engram.plot(data, value=value, x=x, y=y, at=at, lines=lines))
+    return figure, [*(line.told for line in lines), *filter(None, [figure.get_label()]), *notes]
+
+
+def _opened(source: Path) -> tuple[Any, list[str]]:
+    """What a file or a folder holds, and whether it is whole."""
     if source.suffix == ".nc":
-        if x or y or value or at or theory:
-            raise InputError(
-                "--x, --y, --value, --at and --theory are for sweeps, and a .nc is a run or a figure. Leave "
-                "them out."
-            )
-        return _picture_of_file(source)
+        from engram.specs import read_netcdf
+
+        return read_netcdf(source), []
     if source.name == "log.zarr" or (source / "log.zarr").is_dir():
-        return _picture_of_training(source)
-    from engram.sweeps import boundary, open_sweep
+        from engram.transformer import open_log
+
+        log = open_log(source)
+        status = log.attrs.get("status", "without a status")
+        return log, [] if status == "completed" else [f"the training is {status}"]
+    from engram.sweeps import open_sweep
 
     data = open_sweep(source)
-    lines = [boundary(data, name) for name in theory]
-    figure = engram.plot(data, value=value, x=x, y=y, at=at, lines=lines)
-    said = [*(line.told for line in lines), *filter(None, [str(figure.get_label())])]
-    if data.attrs["units_left"]:
-        said.append(
-            f"not finished: {data.attrs['units_left']} units are still to be computed, and hatched"
-        )
-    return figure, said
-
-
-def _picture_of_training(source: Path) -> tuple[Any, list[str]]:
-    from engram.transformer import open_log
-
-    log = open_log(source)
-    status = log.attrs.get("status", "without a status")
-    figure = _drawn(source, lambda: engram.plot(log))
-    return figure, [] if status == "completed" else [f"the training is {status}"]
-
-
-def _picture_of_file(source: Path) -> tuple[Any, list[str]]:
-    from engram.figures import module_of
-    from engram.specs import read_netcdf
-
-    data = read_netcdf(source)
-    if "figure" in data.attrs:
-        return _drawn(source, lambda: module_of(data.attrs["figure"]).draw(data)), []
-    return _drawn(source, lambda: engram.plot(data)), []
+    left = data.attrs["units_left"]
+    return data, [f"not finished: {left} units are still to be computed, and hatched"] * bool(left)
 
 
 def _drawn(source: Path, draw: Callable[[], Any]) -> Any:
