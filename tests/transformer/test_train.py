@@ -13,6 +13,7 @@ import optax
 import pytest
 import tiny
 import xarray as xr
+import zarr
 
 import engram
 from engram import dynamics as D
@@ -294,22 +295,66 @@ def test_resume_ignores_checkpoints_of_other_names(begun, tmp_path):
     assert (run / "checkpoint-00000070.npz").exists()
 
 
-@pytest.mark.parametrize("damage", ["junk", "gone", "shape", "chunk"])
-def test_resume_rejects_a_damaged_log(begun, tmp_path, damage):
+def damage_log(log, damage):
+    """Damage the chunk of the first 64 steps of entries other than the loss."""
+    about, chunk = log / "accuracy" / "zarr.json", log / "accuracy" / "c" / "0"
+    if damage == "junk":
+        about.write_text("{")
+    elif damage == "gone":
+        shutil.rmtree(about.parent)
+    elif damage == "shape":
+        about.write_text(json.dumps(json.loads(about.read_text()) | {"shape": [7]}))
+    elif damage == "chunk":
+        chunk.write_bytes(b"junk")
+    elif damage == "lost":
+        chunk.unlink()
+    elif damage == "changed":
+        accuracy = zarr.open_group(log, mode="r+")["accuracy"]
+        accuracy[3] += 1e-9
+    elif damage == "swapped":
+        shutil.copy(log / "grad_norm_wo2" / "c" / "0", chunk)
+    else:  # the order of steps
+        accuracy = zarr.open_group(log, mode="r+")["accuracy"]
+        accuracy[:64] = accuracy[:64][::-1]
+
+
+DAMAGED_LOGS = ["junk", "gone", "shape", "chunk", "lost", "changed", "swapped", "order"]
+
+
+@pytest.mark.parametrize("damage", DAMAGED_LOGS)
+def test_a_damaged_log_is_reported_when_resumed_and_when_opened(begun, tmp_path, damage):
     source, config, descent, _ = begun
     run = shutil.copytree(source, tmp_path / "run")
-    array = run / "log.zarr" / "accuracy"
-    if damage == "junk":
-        (array / "zarr.json").write_text("{")
-    elif damage == "gone":
-        shutil.rmtree(array)
-    elif damage == "chunk":
-        (array / "c" / "0").write_bytes(b"junk")
-    else:
-        about = json.loads((array / "zarr.json").read_text())
-        (array / "zarr.json").write_text(json.dumps(about | {"shape": [7]}))
+    damage_log(run / "log.zarr", damage)
     with pytest.raises(InputError, match=r"log.zarr (cannot be read|does not hold).* train again"):
         tf.train(config, descent, out=run)
+    with pytest.raises(InputError, match=r"log.zarr (cannot be read|is damaged)"):
+        tf.open_log(run)
+
+
+def test_resume_restores_the_last_entries(begun, tmp_path):
+    """Of the chunk that is not full, whatever became of it; and xarray opens the log as it is."""
+    source, config, descent, whole = begun
+    run = shutil.copytree(source, tmp_path / "run")
+    unfinished = xr.open_zarr(run / "log.zarr")  # without a warning, which would be an error
+    assert (unfinished.status, int(unfinished.loss.notnull().sum())) == ("unfinished", 68)
+    for name, content in (("accuracy", b"junk"), ("margins_wo2", b"")):
+        (run / "log.zarr" / name / "c" / ("1/0" if name != "accuracy" else "1")).write_bytes(
+            content
+        )
+    (run / "log.zarr" / "loss" / "c" / "1").unlink()
+    with pytest.raises(InputError, match=r"log.zarr (cannot be read|is damaged)"):
+        tf.open_log(run)
+    tf.train(config, descent, out=run)
+    stored = xr.open_zarr(run / "log.zarr").load()
+    assert stored.status == "completed"
+    for name in whole.log.data_vars:
+        np.testing.assert_array_equal(stored[name], whole.log[name])
+    np.testing.assert_array_equal(tf.open_log(run).loss, whole.log.loss)
+    # A finished training restores them, too.
+    (run / "log.zarr" / "accuracy" / "c" / "1").unlink()
+    tf.train(config, descent, out=run)
+    np.testing.assert_array_equal(tf.open_log(run).accuracy, whole.log.accuracy)
 
 
 @pytest.mark.parametrize("kind", ["momentum", "nesterov", "normalised", "adam", "adamw", "muon"])

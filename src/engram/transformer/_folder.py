@@ -19,6 +19,7 @@ from engram._files import changes_between, check_folder, clear_leftovers, writte
 from engram.problem._storage import read_npz
 from engram.registry import complete, names_of
 from engram.transformer._initial import write_start
+from engram.transformer._log import hash_of
 from engram.transformer._model import Model
 from engram.transformer._task import Sequences
 
@@ -101,7 +102,9 @@ class Folder:
 
     def lengthen(self, tables: dict[str, Any], log: xr.Dataset) -> None:
         """Make room for more steps in a log that was laid out for fewer; `log` has what is known."""
-        if self._group()["loss"].shape[0] < log.sizes["step"]:
+        group = self._group()
+        group.attrs.update(log.attrs)  # first, for they may count on fewer entries than before
+        if group["loss"].shape[0] < log.sizes["step"]:
             self._make_log(log)
         self.write_config(tables)
 
@@ -132,10 +135,12 @@ class Folder:
         return _read_log(self.log_path, end)
 
     def append(self, log: xr.Dataset, first: int, end: int) -> None:
-        """Write the entries from step `first` to before `end`, and the attributes."""
-        group = self._group()
+        """Write the chunks from the one that holds step `first` to before `end`, and the attributes."""
+        first, group = self.chunk_start(first), self._group()
         for name, array in log.data_vars.items():
-            group[name][first:end] = array.values[first:end]
+            chunks = array.values[first : self.chunk_start(end - 1) + _CHUNK].copy()
+            chunks[end - first :] = np.nan  # of an entry that is not whole yet
+            group[name][first : first + len(chunks)] = chunks
         group.attrs.update(log.attrs)
 
     def write_checkpoint(self, step: int, arrays: dict[str, Any]) -> None:
@@ -186,7 +191,13 @@ def open_log(path: str | Path) -> xr.Dataset:
     path = path if path.name == "log.zarr" else path / "log.zarr"
     if not path.is_dir():
         raise InputError(f"{path} is not there. Make it with `engram train --out {path.parent}`.")
-    return _read_log(path)
+    log = _read_log(path)
+    if "sha256" in log.attrs and hash_of(log.isel(step=slice(log.recorded))) != log.sha256:
+        raise InputError(
+            f"{path} is damaged: entries are lost or changed. Train again with the same settings and "
+            f"--out {path.parent}, which restores the last ones, or move it away first."
+        )
+    return log
 
 
 def _read_log(path: Path, end: int | None = None) -> xr.Dataset:

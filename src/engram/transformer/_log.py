@@ -99,6 +99,9 @@ def hash_of(log: xr.Dataset) -> str:
     """What reveals entries that were lost, changed or swapped: a hash of all values, by name."""
     digest = hashlib.sha256()
     for name in sorted(map(str, log.variables)):
-        values = np.asarray(log.variables[name].values, np.float64)
-        digest.update(name.encode() + np.where(np.isnan(values), np.nan, values).tobytes())
+        values = np.ascontiguousarray(log.variables[name].values, np.float64)
+        if np.isnan(values).any():  # of one sort
+            values = np.where(np.isnan(values), np.nan, values)
+        digest.update(name.encode())
+        digest.update(values)
     return digest.hexdigest()

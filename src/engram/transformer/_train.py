@@ -208,6 +208,7 @@ class _TrainingLoop:
             return
         if is_resumed:
             folder.lengthen(self.tables, self._labelled())
+            self._write_log(folder)  # again, in case the last chunk was damaged
         else:
             folder.begin(self.tables, self.model, self.sequences, self._labelled())
 
@@ -317,9 +318,13 @@ class _TrainingLoop:
         place = self.place
         if self.folder is None or jax.process_index() != 0 or place.recorded == 0:
             return
-        self.folder.append(self._labelled(), Folder.chunk_start(self.saved), place.recorded)
+        self._write_log(self.folder)
         self.folder.write_checkpoint(place.step, self._arrays(place))
         self.saved = place.step
+
+    def _write_log(self, folder: Folder) -> None:
+        if self.place.recorded > 0:
+            folder.append(self._labelled(), self.saved, self.place.recorded)
 
     def _labelled(self) -> xr.Dataset:
         """The log, with how the training is going."""
@@ -335,6 +340,8 @@ class _TrainingLoop:
         if gone.any():
             attrs["not_finite_at"] = [int(step) for step in ended]
         attrs |= {"devices": jax.device_count(), "config": to_toml(self.tables)}
+        recorded = self.place.recorded
+        attrs |= {"recorded": recorded, "sha256": hash_of(self.log.isel(step=slice(recorded)))}
         return self.log.assign_attrs(attrs)
 
     def result(self) -> Training:
