@@ -357,6 +357,18 @@ def test_resume_restores_the_last_entries(begun, tmp_path):
     np.testing.assert_array_equal(tf.open_log(run).accuracy, whole.log.accuracy)
 
 
+def test_a_lost_process_is_reported(monkeypatch):
+    def fail(*_):
+        raise jax.errors.JaxRuntimeError("UNKNOWN: all-reduce failed: closed by peer\nand more")
+
+    monkeypatch.setattr(tf.Passes, "measure", fail)
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        tf.train(tiny.CONFIG, engram.GradientDescent(1.0, 1))
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    with pytest.raises(ConnectionError, match=r"another process .* closed by peer\). .* to resume"):
+        tf.train(tiny.CONFIG, engram.GradientDescent(1.0, 1))
+
+
 @pytest.mark.parametrize("kind", ["momentum", "nesterov", "normalised", "adam", "adamw", "muon"])
 def test_resume_restores_the_memory_of_any_optimizer(tmp_path, kind):
     config, *_ = tiny.make(matrices=("wo2",), length=30, sequences=6, dtype="float32")

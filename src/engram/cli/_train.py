@@ -1,6 +1,7 @@
 """`engram train`: the transformer, into a folder that can be resumed."""
 
 import dataclasses
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,6 +64,11 @@ def train(
             )  # fmt: skip
     except KeyboardInterrupt:
         end_interrupted(f"what was done is kept. To resume: {again}" if is_first else "")
+    except (InputError, OSError) as error:
+        if cluster is None:
+            raise
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        os._exit(2)  # at once, for JAX would wait for the other processes
     lines = _summary(training.log)
     if start is None and data is None and training.log.attrs["status"] == "completed":
         lines.append(_held_out(config, training))  # by all processes together

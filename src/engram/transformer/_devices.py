@@ -1,6 +1,8 @@
 """Many devices as one: a mesh, and arrays that lie on it, in this process or in several."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -77,6 +79,21 @@ def spread(tree: Any, mesh: Mesh, *, shared: bool) -> Any:
 def gather(tree: Any) -> Any:
     """Results that are the same on every device, as NumPy arrays."""
     return jax.tree.map(lambda array: np.asarray(array.addressable_data(0)), tree)
+
+
+@contextlib.contextmanager
+def lost_processes_reported() -> Iterator[None]:
+    """Where several processes share the work, say in one line that another one has ended."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        if jax.process_count() == 1 or "RESOURCE_EXHAUSTED" in reason:
+            raise
+        raise ConnectionError(
+            f"another process of this training has ended, or cannot be reached ({reason}). What was "
+            "written is kept: start all processes again to resume."
+        ) from None
 
 
 def check_alike(fault: str, value: int) -> None:

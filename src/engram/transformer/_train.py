@@ -18,7 +18,7 @@ from engram.dynamics import AbstractDynamics, AbstractStepwise
 from engram.registry import table
 from engram.simulation import drive
 from engram.transformer._config import Config
-from engram.transformer._devices import check_alike
+from engram.transformer._devices import check_alike, lost_processes_reported
 from engram.transformer._folder import Folder, to_toml
 from engram.transformer._gradients import Sums
 from engram.transformer._initial import fingerprint, prepare, sized
@@ -65,7 +65,7 @@ def train(
     """Train a transformer on the bigram task, and record loss, accuracy and margins at each step.
 
     Works on all devices that JAX has, in this process or, after `jax.distributed.initialize`, in all
-    processes, which then share `out`.
+    processes, which then share `out`. If one of them ends, the others raise `ConnectionError`.
 
     Args:
         config: The model and the task.
@@ -90,6 +90,7 @@ def train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.enable_x64(config.dtype == "float64"))
         stack.enter_context(nan_is_a_result())
+        stack.enter_context(lost_processes_reported())
         if folder is not None and jax.process_index() == 0:
             stack.enter_context(folder.locked())
         # Overflow is found in the results, and reported.
