@@ -1,6 +1,7 @@
 """Training: the same path as any dynamics on the pure system, kept through kills and interruptions."""
 
 import dataclasses
+import errno
 import json
 import shutil
 import tomllib
@@ -355,6 +356,24 @@ def test_resume_restores_the_last_entries(begun, tmp_path):
     (run / "log.zarr" / "accuracy" / "c" / "1").unlink()
     tf.train(config, descent, out=run)
     np.testing.assert_array_equal(tf.open_log(run).accuracy, whole.log.accuracy)
+
+
+def test_a_full_disk_is_reported_and_nothing_is_lost(begun, tmp_path, monkeypatch):
+    source, config, descent, whole = begun
+    run = shutil.copytree(source, tmp_path / "run")
+
+    def fail(*_, **arrays):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(np, "savez", fail)
+        with pytest.raises(InputError, match=r"run cannot be written to \(No space left .*resume"):
+            tf.train(config, descent, out=run)
+    assert tf.open_log(run).recorded == 71  # the log is written before the checkpoint
+    resumed = []
+    training = tf.train(config, descent, out=run, progress=lambda done, total: resumed.append(done))
+    assert resumed[0] == 68
+    np.testing.assert_array_equal(training.log.loss, whole.log.loss)
 
 
 def test_a_lost_process_is_reported(monkeypatch):

@@ -110,7 +110,7 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from training in this folder at the same time."""
+        """Keep other processes from training in this folder; report what cannot be written to it."""
         check_folder("out", self.path)
         with open(self.path / ".lock", "a") as file:
             try:
@@ -123,7 +123,15 @@ class Folder:
             spare = self.path / ".log.zarr"
             if spare.exists() and not self.log_path.exists():  # killed between two renames
                 spare.rename(self.log_path)
-            yield
+            try:
+                yield
+            except ConnectionError:
+                raise
+            except OSError as error:
+                raise InputError(
+                    f"{self.path} cannot be written to ({error.strerror or error}). What was written before "
+                    "is kept: make room there, and train again to resume."
+                ) from None
 
     def _group(self) -> Any:
         import zarr
