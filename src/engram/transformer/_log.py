@@ -103,5 +103,5 @@ def hash_of(log: xr.Dataset) -> str:
         if np.isnan(values).any():  # of one sort
             values = np.where(np.isnan(values), np.nan, values)
         digest.update(name.encode())
-        digest.update(values)
+        digest.update(values.data)
     return digest.hexdigest()
