@@ -443,7 +443,7 @@ def test_every_field_of_an_optimizer_is_a_control(visit):
     assert visit.get("engram.state") == state
 
 
-def test_addresses_with_faults_are_told(visit):
+def test_addresses_with_faults_are_reported(visit):
     visit.open("#preset=nothing&problem=two&p1=many&run=fly,1&steps=20")
     said = visit.page.text_content("#note")
     assert "preset" in said
@@ -536,13 +536,13 @@ def test_a_refusal_leaves_no_old_plane_behind(browser, explorer):
     visit.context.close()
 
 
-def test_links_with_nonsense_are_told_and_drawn(visit):
+def test_links_with_nonsense_are_reported_and_drawn(visit):
     for link in (
         "show=log,linear,-1", "show=log,linear,0.5", "problem=toString", "run=constructor,1", "t=-5", "t=3.7",
         "run=gd,1&run=gd,2&run=gd,3&run=gd,4&run=gd,5", "start=1", "p1=%E0%A4%A", "view=a,b,c",
     ):  # fmt: skip
         visit.open(f"#{link}")
-        assert "This link has faults" in visit.page.text_content("#note"), link
+        assert "This link has errors" in visit.page.text_content("#note"), link
 
 
 def test_angles_are_true_and_ticks_differ(visit):

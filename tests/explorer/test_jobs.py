@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from engram.explorer import _jobs
 from engram.explorer._jobs import Busy, Jobs, Stale, TooLong
 
 
@@ -18,7 +19,7 @@ def until_dropped(job):
 
 @pytest.fixture
 def jobs():
-    made = Jobs(threads=3, clients=4, seconds=60.0)
+    made = Jobs(clients=4, seconds=60.0)
     yield made
     made.close()
 
@@ -32,7 +33,7 @@ async def until(condition):
         await asyncio.sleep(0.001)
 
 
-def test_only_the_newest_question_is_answered(jobs):
+def test_only_the_newest_request_is_answered(jobs):
     begun = []
 
     async def all_at_once():
@@ -70,7 +71,7 @@ def test_clients_do_not_wait_for_each_other(jobs):
     assert run(slow_and_quick()) == "done"
 
 
-def test_too_many_clients_are_told_so(jobs):
+def test_too_many_clients_are_refused(jobs):
     async def crowd():
         gate = threading.Event()
         asked = [
@@ -103,7 +104,7 @@ def test_work_that_fails_leaves_the_client_free(jobs):
     assert run(fail_then_ask()) == "fine"
 
 
-def test_a_question_given_up_frees_its_place(jobs):
+def test_a_request_given_up_frees_its_place(jobs):
     async def give_up():
         gate = threading.Event()
         first = asyncio.create_task(jobs.answer("a", lambda job: gate.wait(60)))
@@ -120,7 +121,7 @@ def test_a_question_given_up_frees_its_place(jobs):
     assert not jobs._waiting
 
 
-def test_a_client_with_a_place_may_always_ask_anew(jobs):
+def test_a_client_with_a_place_may_always_ask_again(jobs):
     async def all_again():
         first = [asyncio.create_task(jobs.answer(str(k), until_dropped)) for k in range(4)]
         await until(lambda: len(jobs._at_work) == 4)
@@ -131,7 +132,7 @@ def test_a_client_with_a_place_may_always_ask_anew(jobs):
     assert all(isinstance(answer, Stale) for answer in run(all_again()))
 
 
-def test_a_question_given_up_when_its_turn_comes_is_handed_on(jobs):
+def test_a_request_given_up_when_its_turn_comes_is_handed_on(jobs):
     async def unlucky():
         gate = threading.Event()
         first = asyncio.create_task(jobs.answer("a", lambda job: gate.wait(60)))
@@ -139,7 +140,7 @@ def test_a_question_given_up_when_its_turn_comes_is_handed_on(jobs):
         second = asyncio.create_task(jobs.answer("a", lambda job: "second"))
         await until(lambda: "a" in jobs._waiting)
         gate.set()
-        turn = jobs._waiting["a"].turn
+        turn = jobs._waiting["a"].called
         while not turn.done():
             await asyncio.sleep(0)
         second.cancel()
@@ -171,7 +172,7 @@ def test_giving_up_ends_the_work(jobs):
 
 
 def test_compiling_delays_nobody_else():
-    jobs = Jobs(threads=1, compiling_threads=1, seconds=60.0)
+    jobs = Jobs(compiling_threads=1, seconds=60.0)
 
     async def cold_then_warm():
         gate, begun = threading.Event(), threading.Event()
@@ -190,3 +191,62 @@ def test_compiling_delays_nobody_else():
 
     assert run(cold_then_warm()) == "done"
     jobs.close()
+
+
+def test_jobs_that_take_long_make_way_for_short_ones(jobs, monkeypatch):
+    monkeypatch.setattr(_jobs, "_PAUSE", 60.0)
+    steps, is_over, gate, begun = [], threading.Event(), threading.Event(), threading.Event()
+
+    def long_work(job):
+        job.began -= 2 * _jobs._SHORT
+        while not is_over.is_set():
+            job.check()
+            steps.append(1)
+            time.sleep(0.001)
+
+    def short_work(job):
+        begun.set()
+        return gate.wait(60)
+
+    async def long_and_short():
+        long = asyncio.create_task(jobs.answer("long", long_work))
+        await until(lambda: len(steps) > 3)
+        short = asyncio.create_task(jobs.answer("short", short_work))
+        await until(begun.is_set)
+        before = len(steps)
+        await asyncio.sleep(0.05)
+        assert len(steps) <= before + 1  # the one that it was at
+        gate.set()
+        assert await short
+        await until(lambda: len(steps) > before + 3)
+        is_over.set()
+        await long
+
+    run(long_and_short())
+
+
+def test_a_job_that_finds_no_thread_is_asked_to_come_again(monkeypatch):
+    jobs, gate, begun = Jobs(compiling_threads=1), threading.Event(), threading.Event()
+
+    def compile(job):
+        job.will_compile()
+        begun.set()
+        return gate.wait(60)
+
+    async def two():
+        first = asyncio.create_task(jobs.answer("a", compile))
+        await until(begun.is_set)
+        monkeypatch.setattr(_jobs, "_QUEUE_SECONDS", 0.05)
+        with pytest.raises(Busy):
+            await jobs.answer("b", compile)
+        gate.set()
+        return await first
+
+    assert run(two())
+    jobs.close()
+
+
+def test_nothing_begins_after_the_end(jobs):
+    jobs.close()
+    with pytest.raises(Stale):
+        run(jobs.answer("a", lambda job: "never"))

@@ -82,7 +82,7 @@ def test_another_system_has_no_plane_and_its_own_sharpness():
     assert header["plane"]["has_plane"]
 
 
-def test_what_a_system_does_not_know_is_said():
+def test_what_a_system_does_not_know_is_reported():
     runs = [{"kind": "gd", "learning_rate": 0.3}]
     header, arrays = ask(system={"kind": "loss_only"}, runs=runs, record=["entropy", "grad_norm"])
     told = header["runs"][0]
@@ -109,7 +109,10 @@ BAD = [
     ({"runs": [LION | {"beta": 2}]}, "runs.0.beta: must be at most 1, got 2"),
     ({"runs": [LION | {"period": 101}]}, "runs.0.period: must be at most 100"),
     ({"runs": [LION | {"b1": 0.5}]}, "runs.0: kind 'lion' does not take b1."),
-    ({"runs": [LION | {"changes": [{"step": 3, "rate": 1}]}]}, "of lion cannot change on the way"),
+    (
+        {"runs": [LION | {"changes": [{"step": 3, "rate": 1}]}]},
+        "of lion cannot change during the run",
+    ),
     ({"system": FACTORED | {"rank": 10**9}}, "system.rank: must be at most 20000 here"),
     ({"system": FACTORED | {"rank": 20000}}, "a state of at most 65536 numbers here, got 80000"),
     ({"problem": RING | {"num_tokens": 51}}, "problem.num_tokens: must be at most 50 here"),
@@ -123,7 +126,7 @@ def test_bounds_hold_for_them_too(state, said):
         ask(**state)
 
 
-def test_errors_in_a_users_code_are_told_to_the_user(caplog):
+def test_errors_in_a_users_code_are_reported_to_the_user(caplog):
     @register("observable", "broken")
     def broken(moment):
         raise RuntimeError("no such thing\nand more")

@@ -4,6 +4,7 @@ import functools
 import json
 import re
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,7 +199,7 @@ def test_a_long_runs_spikes_have_the_same_causes_as_a_short_ones():
     assert found == {13: [2, 1], 17: [2, 1], 61: [2], 87: [2, 1]}
 
 
-def test_ties_counts_and_heights_are_told_as_they_are():
+def test_ties_counts_and_heights_are_reported_as_they_are():
     tie = {"kind": "two", "correlation": 0.9, "p1": 0.75}
     header, arrays = ask(tie, [{"method": "sign", "rate": 1.0}])
     perfect = next(e for e in header["runs"][0]["events"] if e["kind"] == "perfect")
@@ -224,21 +225,60 @@ def test_thresholds_are_those_of_the_steps_made():
     assert header["runs"][0]["thresholds"] == [[0, 0.25], [20, 0.5]]
 
 
-def test_programs_are_forgotten_when_they_are_many(monkeypatch):
+def test_programs_are_dropped_when_they_take_too_much_memory(monkeypatch):
     from engram.explorer import _compiled
 
-    monkeypatch.setattr(_compiled, "_MOST", 2)
-    monkeypatch.setattr(_compiled, "_compiled", set())
     cleared = []
+    monkeypatch.setattr(_compiled, "_compiled", set())
+    monkeypatch.setattr(_compiled, "_bytes_without", None)
+    monkeypatch.setattr(_compiled, "_MOST_BYTES", 2 * 2**20)
+    monkeypatch.setattr(_compiled, "_resident", lambda: 2**30 + 2**20 * len(_compiled._compiled))
     monkeypatch.setattr(_compiled.jax, "clear_caches", lambda: cleared.append(1))
     monkeypatch.setattr(_compiled.eqx, "clear_caches", lambda: None)
     for program in "aabac":
         _compiled.note_compiled(program)
+    assert _compiled._compiled == {"a", "b", "c"}
+    _compiled.note_compiled("d")
     assert len(cleared) == 1
-    assert _compiled._compiled == {"c"}
+    assert not _compiled.is_compiled("a")
 
 
-def test_a_stiff_flow_is_told_in_words_of_the_page():
+def test_the_size_of_the_process_is_known_and_falls_again():
+    from engram.explorer import _compiled
+
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("only Linux says how large a process is")
+    before = _compiled._resident()
+    blocks = [bytes(10_000) for _ in range(10_000)]  # small enough for the heap
+    assert _compiled._resident() - before > 50e6
+    del blocks
+    _compiled._return_memory()
+    assert _compiled._resident() - before < 50e6
+
+
+def test_programs_are_distinguished_by_shapes_and_not_by_numbers():
+    from engram.explorer._compiled import program_of
+
+    two = engram.two_tokens(0.5, 0.75)
+    assert program_of(two, 0.5, "gd") == program_of(engram.two_tokens(0.1, 0.2), 0.7, "gd")
+    others = [(two, 0.5, "sgd"), (two, 5, "gd"), (engram.two_tokens(0.5, 0.75, dim=3), 0.5, "gd")]
+    assert all(program_of(*other) != program_of(two, 0.5, "gd") for other in others)
+
+
+def test_a_large_hessian_takes_lanczos_at_a_few_steps(monkeypatch):
+    from engram.explorer import _runs
+
+    _, dense = ask(steps=60, parts=("runs",))
+    monkeypatch.setattr(_runs, "_DENSE", 1)
+    _, few = ask(steps=60, parts=("runs",))
+    at = few["runs.0.sharpness_step"].astype(int)
+    assert at[0] == 0
+    assert at[-1] == 60
+    assert len(at) == 33
+    np.testing.assert_allclose(few["runs.0.sharpness"], dense["runs.0.sharpness"][at], rtol=1e-6)
+
+
+def test_a_stiff_flow_is_reported_in_words_of_the_page():
     rows = [(1e3, 0, 0, 0.5), (1e3, 0, 1, 0.3), (0, 0.01, 1, 0.2)]
     tokens = [dict(zip(("x", "y", "target", "prob"), row, strict=True)) for row in rows]
     header, _ = ask(
@@ -257,7 +297,7 @@ def test_problems_in_which_nothing_moves_are_drawn():
     assert np.ptp(arrays["runs.0.loss"]) == 0
 
 
-def test_what_is_not_finite_is_said():
+def test_what_is_not_finite_is_reported():
     # Squares of the inputs are still numbers, a step of this rate is not.
     huge = engram.Problem([[1e153, 0], [0, 1]], np.eye(2), [0.5, 0.5], [0, 1])
     state = {"problem": {"kind": "own", "name": "0123abcd"}, "steps": 300}

@@ -31,7 +31,7 @@ def old(method, rate, **fields):
     return {"runs": [{"method": method, "rate": rate, **fields}]}
 
 
-def test_old_links_say_the_same():
+def test_old_links_mean_the_same():
     short = [
         {"method": "gd", "rate": 10, "batch": 4, "seed": 0, "changes": [{"step": 3, "rate": 1}]},
         {"method": "sgd", "rate": 2.0, "batch": 16, "seed": 5},
@@ -83,7 +83,7 @@ BAD = [
     (one("gd", 10**400), "runs.0.learning_rate"),
     (one("gd", seed=-1), "runs.0.seed: input should be greater than or equal to 0"),
     (one("sign", changes=CHANGES * 2), "runs.0.changes: must come at increasing steps, got [3, 3]"),
-    (one("flow", changes=CHANGES), "the learning rate of flow cannot change on the way"),
+    (one("flow", changes=CHANGES), "the learning rate of flow cannot change during the run"),
     (one("gd", changes=[{"step": 3, "rate": 0}]), "runs.0.changes.0.rate: input should be"),
     ({"runs": [3]}, "runs.0: input should be an object"),
     ({"problem": TWO | {"correlation": 1.5}}, "problem.correlation: must be at most 1"),

@@ -29,7 +29,7 @@ def explore(
     print("It listens on this machine only. Ctrl-C ends it.", flush=True)
     try:
         if browser and not (_has_screen() and webbrowser.open(explorer.url)):
-            print("No browser was found here: open that address in one.", flush=True)
+            print("No browser was opened: open that address in one.", flush=True)
         explorer.wait()
     except KeyboardInterrupt:
         was_interrupted()  # this is how it is meant to end

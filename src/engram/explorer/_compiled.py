@@ -1,15 +1,21 @@
-"""Which programs are compiled: what is new takes seconds, and what is many takes memory."""
+"""Which programs are compiled: a new one takes seconds, and many of them take memory."""
 
+import contextlib
+import ctypes
 import gc
+import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 
-_MOST = 100  # programs kept, at some 25 MB each
+_MOST_BYTES = 2**30  # that programs may add to the process before all are dropped
+_GUESS = 25 * 2**20  # bytes of a program, where the system does not say how large the process is
 _lock = threading.Lock()
 _compiled: set[Any] = set()
+_bytes_without: int | None = None  # of the process, when there were no programs
 
 
 def program_of(*what: Any) -> Any:
@@ -25,16 +31,39 @@ def _form(leaf: Any) -> Any:
 
 
 def is_compiled(program: Any) -> bool:
+    """Whether a program was noted and not dropped since."""
     with _lock:
         return program in _compiled
 
 
 def note_compiled(program: Any) -> None:
-    """Remember a program. When there are too many, all are dropped, and compiled again as needed."""
+    """Remember a program. When all of them take too much memory, all are dropped, and compiled as needed."""
+    global _bytes_without
     with _lock:
-        if program not in _compiled and len(_compiled) >= _MOST:
+        if program in _compiled:
+            return
+        _compiled.add(program)
+        _return_memory()
+        if _bytes_without is None:
+            _bytes_without = _resident()
+        if _resident() - _bytes_without > _MOST_BYTES:
             _compiled.clear()
             jax.clear_caches()
             eqx.clear_caches()
             gc.collect()
-        _compiled.add(program)
+            _return_memory()
+            _bytes_without = _resident()
+
+
+def _resident() -> int:
+    """Bytes of memory that the process has."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return len(_compiled) * _GUESS
+
+
+def _return_memory() -> None:
+    """Give back what compiling has used: the C library of Linux keeps it otherwise, some 30 MB each time."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,13 +1,14 @@
 """HTTP for this machine's own pages only, and for clients that send whole requests."""
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEADER_SECONDS = 10.0
+REQUEST_SECONDS = 30.0  # in which a connection must send a whole request
+MOST_WAITING = 64  # connections without one
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors {frames}"
@@ -25,8 +26,8 @@ _HEADERS = {
 class Guard:
     """Refuses requests for other hosts or from other pages, and sets the usual headers.
 
-    A page of another site may ask a browser to send requests here: its Origin tells. A name of another
-    site may be made to point here: the Host tells.
+    A page of another site may make a browser send requests here: its Origin shows it. The name of another
+    site may point here: the Host shows it.
 
     Args:
         app: What is guarded.
@@ -74,38 +75,45 @@ def _fault(scope: Any) -> str | None:
 
 
 class Protocol(H11Protocol):
-    """Closes a connection that has not sent the whole of a request's headers in time.
+    """Closes connections that do not send a whole request: after some seconds, or when they are many.
 
-    Otherwise a hundred connections that send nothing would keep everybody else out for ever.
+    Otherwise a hundred connections that send nothing would keep everybody else out.
     """
 
-    _deadline: asyncio.TimerHandle | None = None
+    _waiting: ClassVar[dict["Protocol", asyncio.TimerHandle]] = {}  # the oldest first
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._wait()
+        self._look()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:
-            self._wait()
-        else:
-            self._stop()
+        self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop()
+        self._forget()
         super().connection_lost(exc)
 
-    def _wait(self) -> None:
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+    def _look(self) -> None:
+        """Whether a whole request is here, or must come yet."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete and not cycle.more_body:
+            self._forget()
+        elif self not in self._waiting and not self.transport.is_closing():
+            self._waiting[self] = self.loop.call_later(REQUEST_SECONDS, self._give_up)
+            here = [each for each in self._waiting if each.connections is self.connections]
+            if len(here) > MOST_WAITING:
+                here[0]._give_up()
 
-    def _stop(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _forget(self) -> None:
+        if (deadline := self._waiting.pop(self, None)) is not None:
+            deadline.cancel()
 
     def _give_up(self) -> None:
-        self._deadline = None
+        self._forget()
         if not self.transport.is_closing():
             self.transport.close()

@@ -60,16 +60,16 @@ def _levels(problem: Problem, plane: Plane, state: State) -> dict[str, Any]:
             points.append(line)
             offsets.append(offsets[-1] + len(line))
             values.append(level)
-    found = {
+    arrays = {
         "level_points": np.concatenate(points) if points else np.zeros((0, 2)),
         "level_offsets": np.asarray(offsets, float),
         "level_values": np.asarray(values, float),
     }
     if view.overlay == "sharpness":
-        found["sharpness_grid"] = over
+        arrays["sharpness_grid"] = over
     if view.overlay == "gradient":
-        found |= _field(problem, plane, first[:2], second[:2])
-    return found
+        arrays |= _field(problem, plane, first[:2], second[:2])
+    return arrays
 
 
 def round_levels(low: Any, high: Any) -> list[float]:
@@ -115,14 +115,14 @@ def _sectors(problem: Problem) -> dict[str, Any]:
 
 def _marks(problem: Problem, plane: Plane) -> tuple[dict[str, Any], dict[str, Any]]:
     """Where the loss is least, the max-margin direction, and what the minimiser costs in errors."""
-    found = calibration(problem)
-    best = found.minimiser
+    calibrated = calibration(problem)
+    best = calibrated.minimiser
     about: dict[str, Any] = {
         "minimiser_exists": best.exists,
         "least_loss": best.loss,
-        "error_at_minimiser": found.error,
-        "least_error": found.least.error,
-        "forgotten": found.forgotten.tolist(),
+        "error_at_minimiser": calibrated.error,
+        "least_error": calibrated.least.error,
+        "forgotten": calibrated.forgotten.tolist(),
         "sharpness_at_minimiser": None,
         "is_separable": False,
     }

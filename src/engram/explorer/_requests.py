@@ -84,7 +84,7 @@ def _refuse(faults: Iterable[str]) -> None:
 
 
 def _too_large(given: Any, depth: int = 0) -> Iterator[str]:
-    """What is said of long texts and deep lists."""
+    """The faults of long texts and deep lists."""
     for item in given.values() if isinstance(given, dict) else given:
         if isinstance(item, str) and len(item) > _LONGEST:
             yield f": a text must have at most {_LONGEST} characters, got {len(item)}."
@@ -96,7 +96,7 @@ def _too_large(given: Any, depth: int = 0) -> Iterator[str]:
 
 # --- problems -------------------------------------------------------------------------------------------
 
-_OLD = {"tokens": "num_tokens", "classes": "num_classes"}  # as links from before have them
+_OLD = {"tokens": "num_tokens", "classes": "num_classes"}  # as older links have them
 
 
 def _read_family(given: dict[str, Any]) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def _fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Run(Part):
-    """One dynamics: its table, without what the page fills in; its noise; other rates on the way.
+    """One dynamics: its table, without what the page fills in; its noise; rates that change during the run.
 
     Flows have no learning rate: with them it is the time that a step stands for.
     """
@@ -203,7 +203,7 @@ class Run(Part):
     def _split(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        table = {"kind": "gd"} | _from_before(given)
+        table = {"kind": "gd"} | _from_older_link(given)
         own = {name: table.pop(name) for name in ("changes", "seed") if name in table}
         fields = _fields_of(table)
         if "times" in fields and "learning_rate" not in fields:
@@ -216,7 +216,9 @@ class Run(Part):
     def _changes_make_sense(self) -> "Run":
         field = _fields_of(self.table).get("learning_rate")
         if self.changes and (field is None or list[float] not in field.forms or self.rate is None):
-            raise Refused(f".changes: the learning rate of {self.kind} cannot change on the way.")
+            raise Refused(
+                f".changes: the learning rate of {self.kind} cannot change during the run."
+            )
         steps = [change.step for change in self.changes]
         if steps != sorted(set(steps)):
             raise Refused(f".changes: must come at increasing steps, got {steps}.")
@@ -233,8 +235,8 @@ class Run(Part):
         return rate if isinstance(rate, float) else None
 
 
-def _from_before(given: dict[str, Any]) -> dict[str, Any]:
-    """A run as links from before have it: a method, its rate, the size of its batches."""
+def _from_older_link(given: dict[str, Any]) -> dict[str, Any]:
+    """A run as older links have it: a method, its rate, the size of its batches."""
     if "method" not in given:
         return given
     old = {"method": "kind", "rate": "learning_rate", "batch": "batch_size"}
@@ -342,9 +344,9 @@ def _in_words(error: ValidationError) -> str:
         if isinstance(refused, Refused):
             faults += [f"{where}{_cut(' '.join(each.split()), 400)}" for each in refused.faults[:3]]
             continue
-        said = fault["msg"].removeprefix("Value error, ")
-        said = said[0].lower() + said[1:]
-        faults.append(f"{where}: {_cut(said, 200)}, got {_cut(repr(fault['input']), 40)}.")
+        words = fault["msg"].removeprefix("Value error, ")
+        words = words[0].lower() + words[1:]
+        faults.append(f"{where}: {_cut(words, 200)}, got {_cut(repr(fault['input']), 40)}.")
     return "; ".join(faults)
 
 

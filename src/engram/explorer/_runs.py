@@ -26,6 +26,7 @@ from engram.registry import find, make
 from engram.simulation import segment_size, simulate_arrays
 
 _CURVATURE_WORK = 3e7  # cubes of the Hessian's size, in all, that are worth a request's time
+_DENSE = 320  # the largest Hessian whose eigenvalues are computed whole; Lanczos beyond
 _FEW = 33  # records of the sharpness where it takes Lanczos, and of thresholds that change all the time
 _WORDS = {  # where the page has other ways out than the library
     "step limit": "the flow is too stiff for the explicit solver; choose a smaller rate or fewer steps"
@@ -92,7 +93,7 @@ def run_part(state: State, problem: Problem, start: Any, run: Run, job: Job) -> 
     if has_plane(state, problem):
         series["path"] = memory_plane(problem).coordinates(problem, values["weights"])[0]
     job.check()
-    if state.is_plain:
+    if state.is_plain and span_size(problem) <= _DENSE:
         series |= _sharpness(problem, values["weights"], clock)
     elif "sharpness" not in unknown:
         series |= _few_sharpnesses(again, values, rate)

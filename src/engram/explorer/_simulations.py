@@ -84,8 +84,10 @@ def make_start(state: R.State, problem: Problem) -> tuple[Any, str]:
         return np.asarray(memory_plane(problem).weights(part.a, part.b)), text
     if part.scale == 0:
         return None, "None"
-    made = 'engram.registry.make("system", system, problem=problem, law=problem.law)'
-    whose, source = (problem, "problem") if state.is_plain else (make_system(state, problem), made)
+    system = 'engram.registry.make("system", system, problem=problem, law=problem.law)'
+    whose, source = (
+        (problem, "problem") if state.is_plain else (make_system(state, problem), system)
+    )
     return (
         whose.draw_start(part.scale, part.seed),
         f"{source}.draw_start({part.scale!r}, {part.seed})",
@@ -113,7 +115,7 @@ def _pieces(run: R.Run, steps: int) -> tuple[list[Any], list[int]]:
 
 
 def make_dynamics(run: R.Run, steps: int) -> Any:
-    """The dynamics of a run, with the rates that change on its way."""
+    """The dynamics of a run, with the rates that change during it."""
     table = dynamics_table(run, steps)
     if run.changes:
         table["learning_rate"] = np.repeat(*_pieces(run, steps))

@@ -5,6 +5,7 @@ import importlib
 import logging
 import secrets
 import socket
+import sys
 import threading
 import time
 from importlib import resources
@@ -13,7 +14,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -25,6 +26,7 @@ from engram.explorer._jobs import Busy, Jobs, Stale, TooLong
 _log = logging.getLogger("engram.explorer")
 MOST_BYTES = 32_768  # of a request
 _BODY_SECONDS = 5.0
+_SWITCH_SECONDS = 0.0005
 _OWN_FAULT = "The server met an error of its own; change something and try again"
 _KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -76,6 +78,8 @@ class Explorer:
             compute = lambda job, state=state: payloads.compute(requests.read_state(state), {}, job)
             try:
                 await self.jobs.answer("warming", compute)
+            except Stale:
+                return
             except Exception:  # it will be met again, and reported, when it is asked for
                 _log.exception("%s could not be computed", name)
         self.warming = {"done": len(states), "total": len(states), "now": None}
@@ -87,6 +91,9 @@ class Explorer:
 
     def start(self) -> "Explorer":
         """Serve in the background; returns when the page can be opened."""
+        # Threads that compile would otherwise hold Python for 5 ms each time that an answer needs it.
+        self._switched_every = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread.start()
         while not self._server.started:
             if not self._thread.is_alive():
@@ -105,22 +112,23 @@ class Explorer:
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(5)
+            sys.setswitchinterval(self._switched_every)
         self._socket.close()
 
 
 def _listen(port: int) -> socket.socket:
     # Named as TCP, for only then does asyncio switch off Nagle's delay, which costs 40 ms an answer.
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind(("127.0.0.1", port))
+        listener.bind(("127.0.0.1", port))
     except OSError as error:
-        found.close()
+        listener.close()
         raise InputError(
             f"`port` must be free on 127.0.0.1, got {port} ({error.strerror}). Choose another, or 0 for a "
             "free one."
         ) from None
-    return found
+    return listener
 
 
 def make_app(explorer: Explorer) -> Starlette:
@@ -207,14 +215,22 @@ async def _read(request: Request) -> Any:
                 body += chunk
                 if len(body) > MOST_BYTES:
                     raise InputError(f"the request must have at most {MOST_BYTES} bytes.")
+    except ClientDisconnect:
+        raise Stale from None
     except TimeoutError:
         raise InputError(f"the request must come within {_BODY_SECONDS:g} seconds.") from None
     return (await _load("_requests")).read_request(body)
 
 
+_modules: dict[str, Any] = {}
+
+
 async def _load(name: str) -> Any:
     """A module that may need JAX, which takes seconds the first time."""
-    return await asyncio.to_thread(importlib.import_module, f"engram.explorer.{name}")
+    if name not in _modules:
+        path = f"engram.explorer.{name}"
+        _modules[name] = await asyncio.to_thread(importlib.import_module, path)
+    return _modules[name]
 
 
 async def _while_there(request: Request, answer: Any) -> Any:

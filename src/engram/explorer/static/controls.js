@@ -16,7 +16,7 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// A slider and a number that say the same. `slide` maps the slider's place to the value and back.
+// A slider and a number input for one value. `slide` maps the slider's place to the value and back.
 function numberField({ id, label, name = label, help = null, path, min, max, step = 'any', slider = {}, read, write, edit, parts }) {
   if (!slider) return plainField({ id, label, name, help, path, type: 'number', more: { min, max, step, inputmode: 'decimal' }, read, write, edit, parts, take: (text) => (text === '' ? null : Number(text)) });
   const slide = slider.log ? { to: (v) => 10 ** v, from: (v) => Math.log10(v) }
@@ -190,8 +190,8 @@ export class Controls {
 
   changeRate() {
     const { state } = this.page, run = state.runs[state.show.focus] ?? state.runs[0], step = this.page.cursor;
-    if (!fieldsOf('dynamics', run).learning_rate?.takes_list || typeof run.learning_rate !== 'number') return this.page.note(`The learning rate of ${run.kind} cannot change on the way.`);
-    if (step < 1 || step >= state.steps) return this.page.note('Move the step cursor to where the learning rate shall change.');
+    if (!fieldsOf('dynamics', run).learning_rate?.takes_list || typeof run.learning_rate !== 'number') return this.page.note(`The learning rate of ${run.kind} cannot change during the run.`);
+    if (step < 1 || step >= state.steps) return this.page.note('Move the step cursor to the step at which the learning rate should change.');
     const changes = (run.changes ?? []).filter((change) => change.step !== step);
     if (changes.length >= LIMITS.changes) return this.page.note(`A run changes its learning rate at most ${LIMITS.changes} times.`);
     const before = changes.filter((change) => change.step < step).at(-1)?.rate ?? run.learning_rate;
@@ -229,7 +229,7 @@ export class Controls {
     $('add-event').disabled = state.events.length >= LIMITS.extra;
   }
 
-  // Rows are made anew only when their number or form changes, so that the focus stays where it is.
+  // Rows are made again only when their number or form changes, so that the focus stays where it is.
   section(id, form, build) {
     const text = JSON.stringify([form, [...this.isOpen]]);
     if (this.sections[id]?.form !== text) {
@@ -245,7 +245,7 @@ export class Controls {
     const { page } = this, { problem, system, runs, show, record, events } = page.state, both = () => ['plane', 'runs'];
     const form = (kind, table) => [table.kind, ...partsOf(kind, table).map((part) => table[part])];
     this.section('problem-fields', form('problem', problem), () => this.rows('problem', { table: () => page.state.problem, at: 'problem', parts: both, idOf: (name) => name }));
-    this.section('system-fields', form('system', system), () => this.rows('system', { table: () => page.state.system, at: 'system', parts: both, idOf: (name) => `system-${name}`, after: startAnew }));
+    this.section('system-fields', form('system', system), () => this.rows('system', { table: () => page.state.system, at: 'system', parts: both, idOf: (name) => `system-${name}`, after: startAtRandom }));
     const focus = Math.min(show.focus, runs.length - 1);
     this.section('run-list', runs.map((run, k) => [form('dynamics', run), this.needsKey(k), (run.changes ?? []).map((change) => change.step)]), () => runs.map((_, k) => this.runRow(k)));
     this.sections['run-list'].rows.forEach((row, k) => row.choose(k === focus));
@@ -354,7 +354,7 @@ export class Controls {
 }
 
 // Layer norm cannot begin at W = 0.
-function startAnew(state) { if (!isPlain(state) && state.system.layer_norm && !state.start.scale) state.start.scale = 1; }
+function startAtRandom(state) { if (!isPlain(state) && state.system.layer_norm && !state.start.scale) state.start.scale = 1; }
 
 // Only what differs is written: a live region would read it out again.
 export function setText(element, words) { if (element.textContent !== words) element.textContent = words; }

@@ -1,4 +1,4 @@
-// One look: colours that the colour-blind tell apart, marks besides them, axes and their numbers.
+// One look: colours that the colour-blind can distinguish, marks in addition to them, axes and their numbers.
 
 export const RUNS = ['#C04A00', '#00674F', '#7B2D8E', '#1A1A1A']; // after Okabe and Ito, darker for contrast, none of them blue: sectors are
 export const SHAPES = ['disc', 'square', 'triangle', 'diamond'];

@@ -72,7 +72,7 @@ function fromAddress() {
   page.state = state;
   edit(['plane', 'runs'], { final: false });
   showControls();
-  if (faults.length) note(`This link has faults, and the usual values stand in: ${faults.join('; ')}.`);
+  if (faults.length) note(`This link has errors; defaults are used instead: ${faults.join('; ')}.`);
 }
 
 function showControls() {
@@ -386,8 +386,8 @@ async function begin() {
   server = new Server({
     answer,
     refused: (text) => refuse(text),
-    lost: () => setStatus('the server is away; trying again', 'bad'),
-    back: (isNew) => { if (isNew) note('The server has restarted; the page goes on.'); refuse(null); },
+    lost: () => setStatus('the server does not answer; trying again', 'bad'),
+    back: (isNew) => { if (isNew) note('The server has restarted.'); refuse(null); },
     status: (now) => { warming = now; showStatus(); },
     waiting: (on) => { isWaiting = on; if (!server.isLost) showStatus(); },
   });

@@ -1,9 +1,9 @@
-// Talks to the server: only the newest question matters, lost connections are taken up again.
+// Talks to the server: only the newest question matters, lost connections are restored.
 
 const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, '0')).join('');
 const PATIENCE = 150; // ms after which a newer question is sent though an older one is out: the server drops that
 
-// No server, or one that speaks otherwise: both mean that ours is away.
+// No server, or one that answers differently: both mean that ours is away.
 export const isAway = (error) => error instanceof TypeError || error instanceof SyntaxError;
 
 export function decode(buffer) {
@@ -18,9 +18,9 @@ export function decode(buffer) {
 }
 
 export class Server {
-  // told: { answer(state, parts, header, arrays), refused(text), lost(), back(isNew), status(warming), waiting(bool) }
-  constructor(told) {
-    this.told = told;
+  // handlers: { answer(state, parts, header, arrays), refused(text), lost(), back(isNew), status(warming), waiting(bool) }
+  constructor(handlers) {
+    this.handlers = handlers;
     this.wanted = { plane: 0, runs: 0 };
     this.got = { plane: 0, runs: 0 };
     this.refused = { plane: -1, runs: -1 }; // asked for and refused: not sent again until something changes
@@ -55,7 +55,7 @@ export class Server {
   async post(parts) {
     if (!parts.length || this.isLost) return;
     const state = this.state, asked = { ...this.wanted };
-    const slow = setTimeout(() => this.told.waiting(true), 400);
+    const slow = setTimeout(() => this.handlers.waiting(true), 400);
     const settle = () => { for (const part of parts) this.got[part] = Math.max(this.got[part], asked[part]); };
     this.out += 1;
     let found = null, fault = null;
@@ -73,19 +73,19 @@ export class Server {
     } finally {
       clearTimeout(slow);
       this.out -= 1;
-      if (!this.out) this.told.waiting(false);
+      if (!this.out) this.handlers.waiting(false);
     }
     const isNew = parts.some((part) => asked[part] > this.got[part]);
     if (found) settle();
     if (fault && !fault.isBusy) for (const part of parts) this.refused[part] = asked[part];
     if (fault?.isBusy) setTimeout(() => this.send(), 500);
     else this.send(); // the next question goes out before this answer is drawn, so that both sides work at once
-    if (found && isNew) { const { header, arrays } = decode(found); this.told.answer(state, parts, header, arrays); }
-    if (fault && state === this.state) this.told.refused(fault.text);
+    if (found && isNew) { const { header, arrays } = decode(found); this.handlers.answer(state, parts, header, arrays); }
+    if (fault && state === this.state) this.handlers.refused(fault.text);
   }
 
   async python(state) {
-    const away = (error) => { if (isAway(error)) this.lose(); throw new Error('The server is away; try again when it is back.'); };
+    const away = (error) => { if (isAway(error)) this.lose(); throw new Error('The server does not answer; try again when it is back.'); };
     const answer = await fetch('/api/python', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
@@ -98,7 +98,7 @@ export class Server {
   lose() {
     if (this.isLost) return;
     this.isLost = true;
-    this.told.lost();
+    this.handlers.lost();
     if (!this.isAsking) this.watch();
   }
 
@@ -115,11 +115,11 @@ export class Server {
       this.boot = status.boot;
       if (this.isLost || isNew) {
         this.isLost = false;
-        this.told.back(isNew);
+        this.handlers.back(isNew);
         for (const part of Object.keys(this.wanted)) if (this.wanted[part]) this.wanted[part] += 1;
         this.send();
       }
-      this.told.status(status.warming);
+      this.handlers.status(status.warming);
       if (status.warming.done >= status.warming.total) again = 5000;
     } catch (error) {
       if (!isAway(error)) throw error;

@@ -10,7 +10,7 @@ export const LIMITS = { runs: 4, changes: 4, extra: 4, steps: 20000, rates: [1e-
 
 // What the server can make: { kind: { name: { help, is_own, parts, fields } } }.
 export let catalogue = null;
-export function setCatalogue(told) { catalogue = told; }
+export function setCatalogue(received) { catalogue = received; }
 
 const about = (kind, name) => (Object.hasOwn(catalogue[kind], name) ? catalogue[kind][name] : null);
 const isWritten = (kind, name) => kind === 'problem' && Object.hasOwn(WRITTEN, name);
@@ -61,7 +61,7 @@ export function fromPreset(preset) {
   return { ...usual, ...given, preset: preset.id, ...Object.fromEntries(parts.map((part) => [part, { ...usual[part], ...given[part] }])) };
 }
 
-// What the server computes from; the rest is the page's own business.
+// What the server computes from; the rest is the page's own.
 export function forServer({ problem, system, runs, steps, start, view, record, events }) {
   return { problem, system, runs, steps, start, view, record, events };
 }
@@ -95,7 +95,7 @@ export function toHash(state) {
   return '#' + out.join('&');
 }
 
-// Reads an address. What cannot be read is said, and the usual value is taken.
+// Reads an address. What cannot be read is reported, and the default is used.
 export function fromHash(hash, presets) {
   const faults = [], values = new Map();
   for (const pair of hash.replace(/^#/, '').split('&').filter(Boolean)) {
