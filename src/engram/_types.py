@@ -1,11 +1,16 @@
 """The shared annotations: what an array may be, and the shapes that have names."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
 from jaxtyping import Float
+
+if TYPE_CHECKING:
+    PyTree = Any  # to a checker jaxtyping's own is unknown
+else:
+    from jaxtyping import PyTree as PyTree
 
 Array = jax.Array | np.ndarray
 Scalar = float | int | np.floating | Float[Array, ""]

@@ -10,11 +10,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from engram._checks import InputError, check_finite, is_traced
 from engram._precision import make_key, traceable
-from engram._types import Array, Scalar
+from engram._types import Array, PyTree, Scalar
 from engram.registry import read_off
 from engram.special import largest_eigenpairs, normals
 

@@ -12,10 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.dynamics import AbstractFlow, Carry, Descent, Status, Update, advance, run
 from engram.memory import MemorySystem
 from engram.particles import MarginSystem, ParticleSystem, pull

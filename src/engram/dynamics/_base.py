@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray, PyTree
+from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError, is_traced, read_array
 from engram._memory_limits import check_fits
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.dynamics._trajectory import Trajectory
 from engram.system import AbstractSystem, Registered
 

@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray, PyTree
+from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_not_negative, is_traced
-from engram._types import Array, Rate, Scalar
+from engram._types import Array, PyTree, Rate, Scalar
 from engram.dynamics._base import AbstractStepwise
 from engram.dynamics._optimizers import AbstractOptimizer, Plain, wrap
 from engram.dynamics._sampling import AbstractSampling, Batches, Everything, Replayed
@@ -220,7 +220,8 @@ class GradientDescent(Descent):
     Paper: eq:GD.
     """
 
-    settings = AbstractStepwise.settings
+    def settings(self) -> dict[str, Any]:
+        return AbstractStepwise.settings(self)
 
     def __init__(self, learning_rate: Rate, steps: int):
         super().__init__(Plain(learning_rate), steps=steps)
@@ -251,7 +252,8 @@ class StochasticGradientDescent(Descent):
                 f"got shape {sampling.batches.shape}. Give one row of samples per step."
             )
 
-    settings = AbstractStepwise.settings
+    def settings(self) -> dict[str, Any]:
+        return AbstractStepwise.settings(self)
 
 
 class PracticalDescent(Descent):

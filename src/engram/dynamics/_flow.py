@@ -6,7 +6,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from engram._checks import (
     InputError,
@@ -16,7 +15,7 @@ from engram._checks import (
     check_scalar,
     is_traced,
 )
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.dynamics._base import AbstractFlow
 from engram.dynamics._trajectory import Status, Trajectory
 from engram.system import AbstractSystem

@@ -9,9 +9,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int, PyTree
+from jaxtyping import Bool, Int
 
-from engram._types import Array
+from engram._types import Array, PyTree
 
 # Rows of a page. XLA makes one function of a loop that touches little memory (1 KB), several times as fast as
 # one that it runs piece by piece: so a few steps write to a page, which is then put into the book.

@@ -8,10 +8,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from engram._checks import check_not_negative, is_traced
-from engram._types import Array, Rate, Scalar
+from engram._types import Array, PyTree, Rate, Scalar
 from engram.dynamics._base import Stability, rate_at, read_rate
 from engram.dynamics._sharing import (
     Shares,
@@ -99,7 +98,9 @@ class Plain(AbstractOptimizer):
     def over(self, steps: int) -> "Plain":
         return Plain(read_rate(self.learning_rate, steps))
 
-    def update(self, gradient, memory, state, index, system):
+    def update(
+        self, gradient: PyTree, memory: Any, state: PyTree, index: Array, system: AbstractSystem
+    ) -> tuple[Any, Any]:
         eta = rate_at(self.learning_rate, index)
         return jax.tree.map(lambda g: -(eta * g), gradient), memory
 
@@ -152,7 +153,9 @@ class Optimizer(AbstractOptimizer):
     def init(self, state: PyTree) -> Any:
         return self.build().init(state)
 
-    def update(self, gradient, memory, state, index, system):
+    def update(
+        self, gradient: PyTree, memory: Any, state: PyTree, index: Array, system: AbstractSystem
+    ) -> tuple[Any, Any]:
         if self.is_normalised:
             norm = system.norm(gradient)
             # Once the gradient is exactly zero there is no direction left to take.

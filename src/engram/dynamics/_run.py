@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, PRNGKeyArray, PyTree
+from jaxtyping import Int, PRNGKeyArray
 
 from engram._checks import InputError
 from engram._precision import nan_is_a_result, traceable
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.dynamics._base import AbstractDynamics, AbstractFlow, AbstractStepwise
 from engram.dynamics._ledger import PAGE, chosen, filed, has_room, ledgers_of, without_books
 from engram.dynamics._trajectory import Status, Trajectory

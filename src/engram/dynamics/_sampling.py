@@ -39,7 +39,9 @@ class AbstractSampling(Registered):
 class Everything(AbstractSampling):
     """Every step sees all the data."""
 
-    def law(self, system, inner, index, key):
+    def law(
+        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+    ) -> tuple[Any, Any]:
         return None, inner
 
 
@@ -58,7 +60,9 @@ class Batches(AbstractSampling):
         self.batch_size = check_count("batch_size", batch_size)
         check_fits(48 * self.batch_size, batch_size=self.batch_size)
 
-    def law(self, system, inner, index, key):
+    def law(
+        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+    ) -> tuple[Any, Any]:
         law = jnp.asarray(system.law)
         # Inverse of the distribution function: a sample of probability zero has no room to be hit.
         reached = jnp.cumsum(law.ravel())
@@ -100,7 +104,9 @@ class Replayed(AbstractSampling):
                 f"{largest}. Tokens count from zero."
             )
 
-    def law(self, system, inner, index, key):
+    def law(
+        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+    ) -> tuple[Any, Any]:
         return law_of_batch(jnp.asarray(self.batches)[index], system.law), inner
 
 
@@ -143,7 +149,9 @@ class Epochs(AbstractSampling):
                 "problem. Give the problem the frequencies `counts / counts.sum()`."
             )
 
-    def law(self, system, inner, index, key):
+    def law(
+        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+    ) -> tuple[Any, Any]:
         each = len(self.samples) // self.batch_size
         epoch, place = index // each, index % each
         order = jax.random.permutation(
@@ -183,7 +191,9 @@ class Curriculum(AbstractSampling):
                 f"{self.laws.shape[1:]}. Give each sample its frequency."
             )
 
-    def law(self, system, inner, index, key):
+    def law(
+        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+    ) -> tuple[Any, Any]:
         stage = jnp.searchsorted(jnp.asarray(self.ends), index, side="right")
         return jnp.asarray(self.laws)[jnp.minimum(stage, len(self.laws) - 1)], inner
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
 
-from engram._types import Array
+from engram._types import Array, PyTree
 
 Numbers = dict[str, Any]
 

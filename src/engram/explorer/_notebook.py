@@ -21,7 +21,8 @@ class Page:
     """
 
     def __init__(self, url: str, height: int):
-        self.url, self.height = url, height
+        self.url: str = url
+        self.height: int = height
 
     def _repr_html_(self) -> str:
         return (

@@ -6,9 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int
 
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.dynamics import BURST, AbstractFold, Ledger, Moment, empty_ledger
 from engram.system import AbstractSystem, Look
 

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from jaxtyping import PyTree
-
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.dynamics import AbstractFold, Moment
 from engram.system import AbstractSystem
 

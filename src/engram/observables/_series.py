@@ -5,10 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
 
 from engram._precision import in_input_precision, nan_is_a_result
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.dynamics import AbstractFold, Carry, Moment
 from engram.dynamics._ledger import filed, with_capacity
 from engram.system import AbstractSystem, Look

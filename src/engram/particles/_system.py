@@ -5,10 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, PRNGKeyArray, PyTree
+from jaxtyping import Float, PRNGKeyArray
 
 from engram._precision import traceable
-from engram._types import Array, Scalar, Scores, Weights
+from engram._types import Array, PyTree, Scalar, Scores, Weights
 from engram.particles._curvature import sharpness
 from engram.particles._force import pull
 from engram.particles._recall import (

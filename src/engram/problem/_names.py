@@ -27,7 +27,8 @@ class Names:
     def __init__(
         self, tokens: tuple[str, ...] | None = None, classes: tuple[str, ...] | None = None
     ):
-        self.tokens, self.classes = tokens, classes
+        self.tokens: tuple[str, ...] | None = tokens
+        self.classes: tuple[str, ...] | None = classes
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Names)

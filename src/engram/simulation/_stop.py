@@ -5,10 +5,9 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import PyTree
 
 from engram._checks import InputError, check_scalar
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.system import AbstractSystem
 
 _ALLOWED = {

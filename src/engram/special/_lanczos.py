@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float, PyTree
+from jaxtyping import Float
 
 from engram._precision import in_input_precision
-from engram._types import Array
+from engram._types import Array, PyTree
 
 Operator = Callable[[Any], Any]
 _BASIS = 22  # vectors in the basis

@@ -18,7 +18,8 @@ class Faults:
     """
 
     def __init__(self, source: str, *, is_typed: bool = False):
-        self.source, self.is_typed = source, is_typed
+        self.source: str = source
+        self.is_typed: bool = is_typed
         self._lines: dict[str, None] = {}
 
     def add(self, place: str, words: str) -> None:

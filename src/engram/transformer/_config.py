@@ -57,7 +57,7 @@ class Config:
     # Read by pydantic when a config comes from TOML: a misspelt field is a fault.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         names = tuple(self.matrices)
         unknown = [name for name in names if name not in MATRICES]
         if not names or unknown or len(set(names)) < len(names):

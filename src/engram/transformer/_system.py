@@ -7,9 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PyTree
+from jaxtyping import Float
 
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.system import AbstractSystem, Look
 from engram.transformer._gradients import Sums
 from engram.transformer._model import Model
