@@ -72,7 +72,7 @@ def test_a_bad_box_is_refused(box, match):
 
 
 def test_unknown_claims_are_refused():
-    with pytest.raises(InputError, match="C01 to C56, got C99"):
+    with pytest.raises(InputError, match="C01 to C66, got C99"):
         audit("C99")
 
 

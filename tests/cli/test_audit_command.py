@@ -57,7 +57,7 @@ def test_json_has_the_promised_fields(here):
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["C99"], "CLAIM must be one of C01 to C56, got C99."),
+        (["C99"], "CLAIM must be one of C01 to C66, got C99."),
         (["C01", "C02", "--plot", "x.png"], "--plot draws one claim, got 2."),
         (["C15", "--plot", "x.doc"], "`--plot` must end in .png or .pdf or .svg, got x.doc."),
         (["C15", "--errata", "x.md"], "--errata is written from all claims."),
