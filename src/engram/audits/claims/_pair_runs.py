@@ -36,6 +36,19 @@ def descents(seed: int) -> PairRuns:
     return _as_columns(drawn, at, interference.halves(m[..., 0], m[..., 1]))
 
 
+ALPHAS = np.array([-0.9, -0.5, 0.0, 0.5, 0.9, 1.0])
+RATES = np.append(10 ** np.linspace(-1, 1, 15), 100.0)
+
+
+@functools.cache
+def late_descents() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Descents at p_1 = 3/4, c = 2 to a million steps: steps, half-gaps and half-sums, (ALPHAS, RATES, steps)."""
+    at = steps_to(1_000_000, dense=256, sparse=48)
+    m = descend_pairs(np.repeat(ALPHAS, 16), 0.75, 2.0, np.tile(RATES, 6), at)
+    half_gap, half_sum = interference.halves(m[..., 0], m[..., 1])
+    return at, half_gap.reshape(6, 16, -1), half_sum.reshape(6, 16, -1)
+
+
 @functools.lru_cache(maxsize=2)
 def flows(seed: int) -> PairRuns:
     """Flows from zero to t = 1e9."""

@@ -20,31 +20,27 @@ from engram.audits._evidence import (
     true,
 )
 from engram.audits._parameters import random_problem, random_weights, rng_for
-from engram.audits._runs import descend_pairs, descend_token
+from engram.audits._runs import descend_token
 from engram.audits.claims._checks import Checks
-from engram.audits.claims._pair_runs import descents, flows
+from engram.audits.claims._pair_runs import ALPHAS, RATES, descents, flows, late_descents
 from engram.capacity import calibration, is_separable, loss_minimiser
 from engram.problem import Problem, two_tokens, zipf
 from engram.theory import binary, interference, multiclass
 
 
-def _grid(alpha: list[float], eta: list[float]) -> tuple[np.ndarray, ...]:
-    """Descents to a million steps at p_1 = 3/4, c = 2: correlations, rates, steps, half-gaps, half-sums."""
-    a, e = (axis.ravel() for axis in np.meshgrid(alpha, eta, indexing="ij"))
-    a, e, at = np.resize(a, 96), np.resize(e, 96), descents(0).at[0]
-    m = descend_pairs(a, 0.75, 2.0, e, at)
-    count = len(alpha) * len(eta)
-    half_gap, half_sum = interference.halves(m[:count, :, 0], m[:count, :, 1])
-    return a[:count], e[:count], at, half_gap, half_sum
-
-
 class C57(Checks):
+    def _away(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The distances to γ̄ at η = 1 for a few correlations, at each step."""
+        at, half_gap, _ = late_descents()
+        chosen = [1, 3, 4]
+        return ALPHAS[chosen], at, np.abs(half_gap[chosen, 7] - np.log(3) / 2)
+
     def printed(self, seed: int) -> Evidence:
         """For O(1/t) at all late times, t |γ_1 − γ̄| must stay bounded."""
-        alpha, eta, at, half_gap, _ = _grid([-0.5, 0.5, 0.9], [1.0])
-        away = np.abs(half_gap - np.log(3) / 2) * at
+        alpha, at, away = self._away()
         early = np.argmin(np.abs(at - 10_000))
-        return at_most(away[:, -1] / away[:, early], 1.1, correlation=alpha, learning_rate=eta)
+        growth = away[:, -1] * at[-1] / (away[:, early] * at[early])
+        return at_most(growth, 1.1, correlation=alpha)
 
     @all_of
     def corrected(self, seed: int) -> Iterator[Evidence]:
@@ -57,8 +53,8 @@ class C57(Checks):
         )
         at = {"correlation": np.broadcast_to(run.alpha, crosses.shape)[crosses]}
         yield at_most(np.abs(away[:, 1:])[crosses], reach[crosses], tolerance=MANY_STEPS, **at)
-        alpha, _, at, half_gap, _ = _grid([-0.5, 0.5, 0.9], [1.0])
-        away, early = np.abs(half_gap - np.log(3) / 2), np.argmin(np.abs(at - 100_000))
+        alpha, at, away = self._away()
+        early = np.argmin(np.abs(at - 100_000))
         slope = np.log(away[0, -1] / away[0, early]) / np.log(at[-1] / at[early])
         yield equal(slope, -interference.half_gap_exponent(-0.5), tolerance=0.02, correlation=-0.5)
         rate = interference.half_gap_deviation_asymptote(at[-1], alpha[1:], 0.75)
@@ -68,20 +64,18 @@ class C57(Checks):
 class C58(Checks):
     @all_of
     def printed(self, seed: int) -> Iterator[Evidence]:
-        rates = np.geomspace(0.1, 10.0, 16).tolist()
-        alpha, eta, at, _, half_sum = _grid([0.0, 0.3, 0.6, 0.9], rates)
-        by_rate = half_sum[:, -1].reshape(4, 16)
-        yield at_least(np.diff(by_rate, axis=1), 0.0, learning_rate=np.array(rates[1:])[None, :])
+        at, _, half_sum = late_descents()
+        last, rates = half_sum[2:5, :15, -1], RATES[:15]
+        yield at_least(np.diff(last, axis=1), 0.0, learning_rate=rates[1:])
         # One curve of ηt: at equal ηt the runs of all rates have the same half-sum.
-        shift = half_sum[:, -1] - np.log(eta * at[-1])
-        spread = shift.reshape(4, 16) - shift.reshape(4, 16)[:, :1]
-        yield equal(spread, 0.0, tolerance=1e-2, learning_rate=np.array(rates)[None, :])
+        shift = last - np.log(rates * at[-1])
+        yield equal(shift - shift[:, :1], 0.0, tolerance=1e-2, learning_rate=rates)
 
     def corrected(self, seed: int) -> Evidence:
-        rates = np.geomspace(0.1, 10.0, 16).tolist()
-        alpha, eta, at, _, half_sum = _grid([0.0, 0.3, 0.6, 0.9], rates)
-        limit = interference.half_sum_asymptote(eta * at[-1], alpha, 0.75)
-        return equal(half_sum[:, -1], limit, tolerance=1e-3, correlation=alpha, learning_rate=eta)
+        at, _, half_sum = late_descents()
+        alpha, rates = ALPHAS[2:5, None], RATES[:15]
+        limit = interference.half_sum_asymptote(rates * at[-1], alpha, 0.75)
+        return equal(half_sum[2:5, :15, -1], limit, tolerance=1e-3, correlation=alpha)
 
 
 def _in_the_plane(angles: list[float], probs: list[float]) -> Problem:
