@@ -343,6 +343,7 @@ _TABLES = [
             "stop": _optional(
                 "'perfect' ends at the first step without error.",
                 Literal["perfect"] | dict[Literal["loss", "error", "grad_norm"], float],
+                bounds=(None, float("inf")),
             ),
             "events": Field("What to look for at every step; repeat for more.", type=list[str | dict[str, Any]], default=["events"]),
             "spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1),

@@ -187,7 +187,8 @@ def _inside(
 def _beyond(field: Field, value: int | float) -> str | None:
     """What to say of a number that is not finite or not within its bounds."""
     low, high = field.bounds
-    if isinstance(value, float) and not math.isfinite(value):
+    # A bound that is infinite says that infinity itself is meant to be possible.
+    if isinstance(value, float) and not math.isfinite(value) and value not in field.bounds:
         fault = "must be a finite number", "Correct it."
     elif low is not None and value < low:
         fault = f"must be at least {low}", "Choose a larger one."
@@ -197,7 +198,7 @@ def _beyond(field: Field, value: int | float) -> str | None:
         fault = f"must be at most {high}", "Choose a smaller one."
     elif field.below is not None and value >= field.below:
         fault = f"must be below {field.below}", "Choose a smaller one."
-    elif abs(value) > 1.7e308:
+    elif abs(value) > 1.7e308 and value not in field.bounds:
         fault = "must be a finite number", "Choose a smaller one."
     else:
         return None
