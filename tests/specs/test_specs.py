@@ -135,7 +135,7 @@ def test_training_is_as_strict():
 
 def test_faults_of_a_problem_file_name_the_option(tmp_path):
     np.savez(tmp_path / "p.npz", inputs=np.eye(2))
-    for name, said in (("p.npz", "lacks the arrays"), ("none.npz", "is no file")):
+    for name, said in (("p.npz", "lacks the arrays"), ("none.npz", "is not a file")):
         spec = {"family": "file", "path": str(tmp_path / name)}
         with pytest.raises(InputError, match=rf"--problem-file \(problem.path\): {said}"):
             build_problem(spec)
