@@ -209,4 +209,5 @@ def test_sweeps_and_their_stores_keep_them(tmp_path):
         ticks = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
         assert ticks == ["Rome", r"\$x\$", "_"]
         figure.savefig("/dev/null", format="png")
-        engram.plot(found, value="final_margins", at={"token": 1.0})
+        figure = engram.plot(found, value="final_margins", at={"token": 1.0})
+        assert figure.get_label() == r"token = \$x\$"

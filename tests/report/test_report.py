@@ -122,6 +122,8 @@ def test_five_sentences_sum_up_the_run(run):
     row = dataclasses.replace(run.made[0].comparisons[0], ours=99.0)
     bad = dataclasses.replace(run.made[0], comparisons=[row])
     assert "1 check failed" in summary(dataclasses.replace(run, made=[bad]))[4]
+    unfinished = summary(dataclasses.replace(run, pending=["fig7", "claims"]))
+    assert unfinished[4] == "So far nothing failed; what is missing: Figure 7 and the claims."
     assert 'id="summary"' in render(run)
 
 

@@ -25,9 +25,7 @@ class HasLog(Protocol):
     """A training, whose log is drawn."""
 
     @property
-    def log(self) -> xr.Dataset:
-        """What was recorded."""
-        ...
+    def log(self) -> xr.Dataset: ...
 
 
 def plot(
@@ -81,7 +79,7 @@ def kind_of(data: xr.Dataset) -> str:
     kind = data.attrs.get("kind")
     if kind in _KINDS:
         return str(kind)
-    known = "run, comparison, training, engram sweep"
+    known = ", ".join(_KINDS)
     raise InputError(
         f"`data` does not say what it is: its attribute `kind` must be among {known}, got {kind!r}. "
         "Operations of xarray drop attributes; keep them with `xarray.set_options(keep_attrs=True)`."

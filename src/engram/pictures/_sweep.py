@@ -22,17 +22,15 @@ _CLASSES = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#000000"]
 
 
 class Line(Protocol):
-    """A line of theory across a sweep, as `engram.sweeps.boundary` gives it."""
+    """A line of theory across a sweep, as `engram.sweeps.boundary` gives it.
+
+    `label` is what to call it, `level` a field over axes of the sweep that is zero on the line.
+    """
 
     @property
-    def label(self) -> str:
-        """What to call it."""
-        ...
-
+    def label(self) -> str: ...
     @property
-    def level(self) -> xr.DataArray:
-        """A field over axes of the sweep that is zero on the line."""
-        ...
+    def level(self) -> xr.DataArray: ...
 
 
 def draw_sweep(
@@ -116,16 +114,15 @@ def _arranged(field: xr.DataArray, x: str | None, y: str | None, at: dict[str, f
             raise InputError(f"`{name}` is not an axis of this sweep. Axes are {axes}.")
     fixed, notes = {}, []
     for name, wanted in at.items():
-        field = field.sel({name: wanted}, method="nearest")
-        fixed[name] = float(field[name])
-        notes.append(f"{name} = {fixed[name]:.4g}")
+        index = int(np.abs(_places(field, name) - wanted).argmin())
+        fixed[name] = _value_at(field, name, index)
+        field = field.isel({name: index})
+        notes.append(f"{name} = {fixed[name]}")
     if "seed" in field.dims and "seed" not in chosen and field.dtype.kind == "f":
         notes.append(f"mean over {field.sizes['seed']} seeds")
         field = loaded(field).mean("seed", skipna=False, keep_attrs=True)
     spare = [str(dim) for dim in field.dims if dim not in chosen and dim != "tail"]
     room = 1 if "tail" in field.dims else 2
-    if x is not None and y is None and not (set(spare) - {"token"}):
-        room = 1  # one axis was asked for, and there is no other
     while len(chosen) < room and spare:
         chosen.append(spare.pop())
     if not chosen:
@@ -135,9 +132,9 @@ def _arranged(field: xr.DataArray, x: str | None, y: str | None, at: dict[str, f
     panels_of = spare.pop() if spare and spare[-1] != "token" else None
     for name in spare:
         middle = field.sizes[name] // 2
-        fixed[name] = float(field[name][middle]) if name in field.coords else middle
+        fixed[name] = _value_at(field, name, middle)
         field = field.isel({name: middle})
-        notes.append(f"{name} = {fixed[name]:.4g}, in the middle: choose another with `at`")
+        notes.append(f"{name} = {fixed[name]}, in the middle: choose another with `at`")
     field = loaded(field)
     return _View(field, across, up, _panels(field, panels_of), fixed, notes)
 
@@ -156,12 +153,20 @@ def _panels(field: xr.DataArray, name: str | None) -> dict[str, xr.DataArray]:
     indices = np.unique(np.linspace(0, count - 1, min(count, _MOST_PANELS)).round().astype(int))
     panels = {}
     for index in indices:
-        panel = field.isel({name: index})
-        value = float(panel[name]) if name in panel.coords else index
-        names = field[name].attrs.get("names")
-        title = _titles.setting_words(name, value) if names is None else f"{name} {names[index]}"
-        panels[title] = panel
+        title = _titles.setting_words(name, _value_at(field, name, int(index)))
+        panels[title] = field.isel({name: index})
     return panels
+
+
+def _places(field: xr.DataArray, name: str) -> np.ndarray:
+    """The values of an axis as numbers; its indices if it has none."""
+    return field[name].values if name in field.coords else np.arange(field.sizes[name])
+
+
+def _value_at(field: xr.DataArray, name: str, index: int) -> str:
+    """A value of an axis as it is shown: by its name, or in four digits."""
+    names = field[name].attrs.get("names")
+    return names[index] if names else f"{_places(field, name)[index]:.4g}"
 
 
 def _title(data: xr.Dataset, view: _View) -> str:

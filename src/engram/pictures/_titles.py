@@ -92,10 +92,12 @@ def capital(text: str) -> str:
 
 def setting_words(name: str, value: Any) -> str:
     """A name and its value, with the paper's symbol where there is one."""
-    if name in ("steps", "num_steps"):
-        return f"{value} steps"
+    if name == "steps":
+        return f"{value} step{'s' if value != 1 else ''}"
+    if name in ("optimizer", "sampling"):
+        return escaped(str(value))
     if symbol := re.search(r"\$(.*)\$", _SYMBOLS.get(name, "")):
-        return f"${symbol[1]} = {value:.4g}$"
+        return f"${symbol[1]} = {value if isinstance(value, str) else f'{value:.4g}'}$"
     return f"{escaped(name.replace('_', ' '))} = {escaped(str(value))}"
 
 

@@ -116,6 +116,8 @@ def summary(run: Run) -> list[str]:
         else "There is no figure to look at.",
         f"{faults} {'check' if faults == 1 else 'checks'} failed, which {'is' if faults == 1 else 'are'} listed below."
         if faults
+        else f"So far nothing failed; what is missing: {_listed([*run.pending, *run.missing])}."
+        if run.pending or run.missing
         else "Nothing failed, and no verdict differs from the one on record.",
     ]
 
