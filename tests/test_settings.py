@@ -165,8 +165,8 @@ TABLE = {
 }  # fmt: skip
 # What has no arrays to return, and what JAX programs are made of, which stays with JAX.
 OTHERS = {
-    problem: {"from_file", "count_bigrams"},
-    observables: {"make_observable"},
+    problem: {"from_file", "count_bigrams", "check_problem", "function_of", "one_line", "read_npz", "show_name"},
+    observables: {"make_observable", "stability_gap"},
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
     simulation: {"segment_size", "choose_space", "make_system", "drive"},
     sweeps: {"read_sweep", "open_sweep", "make_plan", "boundary"},

@@ -9,11 +9,20 @@ import xarray as xr
 import engram
 from engram import memory
 from engram._checks import InputError
-from engram.dynamics import AbstractFold, Curriculum, Descent, Ledger, Plain, empty_ledger, run
+from engram.dynamics import (
+    AbstractFold,
+    Curriculum,
+    Descent,
+    Ledger,
+    Plain,
+    _ledger,
+    empty_ledger,
+    run,
+)
 from engram.memory import MemorySystem
 from engram.observables import Events
 from engram.registry import Entry, entries
-from engram.simulation import Interrupted, _drive
+from engram.simulation import Interrupted
 
 STEPS = 3000
 PROBLEM = engram.on_sphere(2, 7, 4, 2, targets="random")
@@ -86,7 +95,7 @@ def test_what_a_ledger_within_a_program_cannot_hold_is_counted():
 
 
 def test_what_the_host_does_not_keep_is_counted_and_said(monkeypatch, every):
-    monkeypatch.setattr(_drive, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(_ledger, "MOST_ENTRIES", 10)
     few = engram.simulate(PROBLEM, NOISY, key=0, at=[0, STEPS])
     assert few.sizes["event"] == 10
     same(few, every, ("num_forgotten", "num_learnt", "num_spikes", "num_peaks", "last_rise"))

@@ -8,9 +8,11 @@ from engram.dynamics._descent import GradientDescent as GradientDescent
 from engram.dynamics._descent import PracticalDescent as PracticalDescent
 from engram.dynamics._descent import StochasticGradientDescent as StochasticGradientDescent
 from engram.dynamics._flow import GradientFlow as GradientFlow
+from engram.dynamics._ledger import Drained as Drained
 from engram.dynamics._ledger import Ledger as Ledger
 from engram.dynamics._ledger import empty_ledger as empty_ledger
 from engram.dynamics._ledger import filed as filed
+from engram.dynamics._ledger import with_capacity as with_capacity
 from engram.dynamics._optimizers import AbstractOptimizer as AbstractOptimizer
 from engram.dynamics._optimizers import Optimizer as Optimizer
 from engram.dynamics._optimizers import Plain as Plain

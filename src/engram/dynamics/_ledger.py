@@ -16,6 +16,7 @@ from engram._types import Array, PyTree
 # Rows of a page. XLA makes one function of a loop that touches little memory (1 KB), several times as fast as
 # one that it runs piece by piece: so a few steps write to a page, which is then put into the book.
 PAGE = 4
+MOST_ENTRIES = 2**20  # kept of a ledger in a run; the rest is counted
 
 
 class Ledger(eqx.Module):
@@ -140,3 +141,35 @@ def chosen(is_first: Array, first: Any, second: Any) -> Any:
         return jnp.where(is_first, a, b)
 
     return jax.tree.map(choose, first, second, is_leaf=is_ledger)
+
+
+class Drained:
+    """What was taken out of the ledgers of a run, as far as there is room on the host."""
+
+    def __init__(self) -> None:
+        self._parts: list[list[Any]] = []
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is kept; what comes is counted by the fold itself."""
+        return self._count >= MOST_ENTRIES
+
+    def take(self, tree: Any) -> Any:
+        """Take out what the ledgers of a pytree hold, if one is half full; return it with empty ones."""
+        ledgers = ledgers_of(tree)
+        if not any(2 * int(ledger.count) > ledger.capacity for ledger in ledgers):
+            return tree
+        empty = with_ledgers(tree, Ledger.emptied)
+        if not self.is_full:
+            parts = [ledger.entries() for ledger in ledgers]
+            self._count += max(map(len, jax.tree.leaves(parts)), default=0)
+            self._parts.append(parts)
+        return empty
+
+    def restored(self, tree: Any) -> Any:
+        """The pytree with all that was taken out in the place of its ledgers; on the host."""
+        self._parts.append([ledger.entries() for ledger in ledgers_of(tree)])
+        whole = zip(*self._parts, strict=True)
+        joined = lambda *parts: np.concatenate(parts)[:MOST_ENTRIES]
+        return with_ledgers(tree, lambda _: Entries(jax.tree.map(joined, *next(whole))))

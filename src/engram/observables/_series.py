@@ -8,8 +8,7 @@ import jax.numpy as jnp
 
 from engram._precision import in_input_precision, nan_is_a_result
 from engram._types import Array, PyTree
-from engram.dynamics import AbstractFold, Carry, Moment
-from engram.dynamics._ledger import filed, with_capacity
+from engram.dynamics import AbstractFold, Carry, Moment, filed, with_capacity
 from engram.system import AbstractSystem, Look
 
 

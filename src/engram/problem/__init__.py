@@ -23,3 +23,5 @@ from engram.problem._functions import check_problem as check_problem
 from engram.problem._functions import function_of as function_of
 from engram.problem._names import show_name as show_name
 from engram.problem._problem import Problem as Problem
+from engram.problem._storage import one_line as one_line
+from engram.problem._storage import read_npz as read_npz

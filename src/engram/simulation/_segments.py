@@ -11,9 +11,8 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._memory_limits import check_fits
-from engram.dynamics import BURST, Carry, Context, Status, Trajectory, moment_of, run
+from engram.dynamics import BURST, Carry, Context, Drained, Status, Trajectory, moment_of, run
 from engram.observables import Record, events_of_series
-from engram.simulation._drive import Drained
 
 _POINTS = 256  # records per compiled segment, at most
 _ROOM = 2**20  # numbers in the records of a segment, about

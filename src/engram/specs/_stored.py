@@ -11,8 +11,7 @@ import numpy as np
 import xarray as xr
 
 from engram._checks import InputError
-from engram.problem import Problem, as_key
-from engram.problem._storage import one_line
+from engram.problem import Problem, as_key, one_line
 from engram.registry import KINDS, entries, fields_of, names_of
 from engram.simulation import FORMAT
 from engram.specs._read import SimulationSpec, read_spec, with_read_out

@@ -16,7 +16,7 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between, check_folder, clear_leftovers, written_whole
-from engram.problem._storage import read_npz
+from engram.problem import read_npz
 from engram.registry import complete, names_of
 from engram.transformer._initial import write_start
 from engram.transformer._log import hash_of

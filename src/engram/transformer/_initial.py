@@ -9,7 +9,7 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._files import written_whole
-from engram.problem._storage import one_line, read_npz
+from engram.problem import one_line, read_npz
 from engram.transformer._config import MAX_LENGTH, MAX_TOKENS, Config
 from engram.transformer._model import Layer, Model, make_model
 from engram.transformer._task import Sequences, bigram_task, count_occurrences
