@@ -73,6 +73,7 @@ PARTICLES |= {
     "isotropic_noise": (PROBLEM, 0),
     "top_eigenvalues": (PROBLEM, SCORES, 2),
 }
+del PARTICLES["pull"]  # for JAX programs
 TABLE = {
     memory: MEMORY,
     particles: PARTICLES,
@@ -165,7 +166,10 @@ TABLE = {
 }  # fmt: skip
 # What has no arrays to return, and what JAX programs are made of, which stays with JAX.
 OTHERS = {
-    problem: {"from_file", "count_bigrams", "check_problem", "function_of", "one_line", "read_npz", "show_name"},
+    particles: {"pull"},
+    problem: {
+        "from_file", "count_bigrams", "check_problem", "function_of", "one_line", "read_npz", "show_name",
+    },
     observables: {"make_observable", "stability_gap"},
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
     simulation: {"segment_size", "choose_space", "make_system", "drive"},

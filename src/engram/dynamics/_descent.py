@@ -151,7 +151,8 @@ class Descent(AbstractStepwise):
 
     def time_at(self, steps: Any) -> Any:
         rate, steps = np.asarray(self.learning_rate), np.asarray(steps)
-        return rate * steps if rate.ndim == 0 else np.append(0.0, np.cumsum(rate))[steps]
+        with np.errstate(over="ignore"):  # rates near the largest number: the time is infinite
+            return rate * steps if rate.ndim == 0 else np.append(0.0, np.cumsum(rate))[steps]
 
     def threshold(self, index: Array) -> Float[Array, ""]:
         threshold = self.optimizer.threshold(index)
