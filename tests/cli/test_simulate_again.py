@@ -12,7 +12,8 @@ import xarray as xr
 
 import engram
 from engram.cli import _simulate
-from engram.specs import differences, read_netcdf, read_spec, spec_of, write_spec
+from engram.simulation import differences
+from engram.specs import read_netcdf, read_spec, spec_of, write_spec
 
 FAMILIES = {
     "two": {"correlation": 0.95, "p1": 0.75},
@@ -328,10 +329,10 @@ def test_files_that_are_no_runs_get_one_line(run, short, tmp_path):
     }.items():
         change(read_netcdf(short)).to_netcdf(tmp_path / f"{name}.nc", engine="h5netcdf")
     for name, message in {
-        "absent": "is no file",
+        "absent": "is not a file",
         "text": "cannot be read as NetCDF",
         "empty": "cannot be read as NetCDF",
-        "folder": "is no file",
+        "folder": "is not a file",
         "half": "cannot be read as NetCDF",
         "torn": "cannot be read as NetCDF",
         "problem": "holds a problem and no run. Give it as `--problem-file",

@@ -113,7 +113,7 @@ def test_unusable_input_is_one_line(run, tmp_path):
         ((tmp_path / "list.toml",), "problem"),
         (("--dynamics", "sgd", "-r", "1", "-t", "5"), "needs batch_size"),
         (("--out", tmp_path / "run.txt"), "`--out` must end in .nc"),
-        (("--problem-file", tmp_path / "absent.npz", "-r", "1", "-t", "3"), "is no file"),
+        (("--problem-file", tmp_path / "absent.npz", "-r", "1", "-t", "3"), "is not a file"),
         (("--correlation", "2"), "problem.correlation"),
     ):
         done = run(*args)

@@ -161,7 +161,7 @@ def _run(
 def _is_same(path: Path, old: Any, new: Any) -> bool:
     """Compare with what a file held, and say so in one line."""
     import engram
-    from engram.specs import common_part, differences
+    from engram.simulation import common_part, differences
 
     notes = []
     if old.attrs.get("status") == "interrupted":

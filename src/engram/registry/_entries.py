@@ -116,25 +116,32 @@ def register(kind: str, name: str, *, help: str | None = None, **about: Any) -> 
         raise InputError(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}. Pick one.")
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
         raise InputError(f"`name` must be a word, got {name!r}. Use letters, digits and _.")
-
-    axes = about.get("axes")
-    if axes is not None and not (
-        isinstance(axes, tuple | list) and all(isinstance(a, str) for a in axes)
-    ):
+    axes = about.get("axes", ())
+    if not isinstance(axes, tuple | list) or not all(isinstance(axis, str) for axis in axes):
         raise InputError(f"`axes` must be names, got {axes!r}. Write axes=('token',).")
 
     def put(target: T) -> T:
-        _put(kind, name, target, help, about)
+        entry = _entry_for(kind, name, target, about)
+        entries(kind)[name] = dataclasses.replace(entry, help=help or entry.help)
         return target
 
     return put
 
 
-def _put(kind: str, name: str, target: Any, help: str | None, about: dict[str, Any]) -> None:
-    known, origin = entries(kind), getattr(target, "__module__", None)
-    before = known.get(name)
-    taken = before is not None and before.origin != origin
-    if taken or (kind in ("dynamics", "optimizer") and name in _others(kind)):
+# Words that a table has already; an optimizer and a sampling share one with the descent they make up.
+_RESERVED = dict.fromkeys(KINDS, ("kind",)) | {
+    "problem": ("family", "kind"),
+    "optimizer": ("kind", "steps", "batch_size", "sampling", "optimizer"),
+    "sampling": ("kind", "steps", "weight_decay", "learning_rate", "sampling", "optimizer"),
+}
+
+
+def _entry_for(kind: str, name: str, target: Any, about: dict[str, Any]) -> Entry:
+    """The entry of a class or a function of the user's; one that cannot be used is refused."""
+    origin, before = getattr(target, "__module__", None), entries(kind).get(name)
+    # One `kind = "..."` in a table of dynamics may be the name of an optimizer, too.
+    others = {"dynamics": "optimizer", "optimizer": "dynamics"}.get(kind)
+    if (before is not None and before.origin != origin) or (others and name in entries(others)):
         raise InputError(f"`name` = {name!r} is taken. Choose another for your {kind}.")
     lacking = sorted(getattr(target, "__abstractmethods__", ())) if isinstance(target, type) else []
     if not callable(target) or lacking:
@@ -143,17 +150,14 @@ def _put(kind: str, name: str, target: Any, help: str | None, about: dict[str, A
     is_function = kind in ("observable", "event") and not isinstance(target, type)
     fields = {} if is_function else read_fields(target, SUPPLIED.get(kind, ()))
     if kind == "problem":
-        takes_key = "key" in inspect.signature(target).parameters
-        fields |= {
-            "seed": dataclasses.replace(
-                find("problem", "sphere").fields["seed"], argument="key" if takes_key else ""
-            )
-        }
-    if clash := [field for field in fields if field in _RESERVED.get(kind, ())]:
-        raise InputError(
-            f"`{clash[0]}` of {kind} {name!r} is a word of the table that it stands in. Choose another."
-        )
+        argument = "key" if "key" in inspect.signature(target).parameters else ""
+        seed = find("problem", "sphere").fields["seed"]
+        fields["seed"] = dataclasses.replace(seed, argument=argument)
     for field, its in fields.items():
+        if field in _RESERVED[kind]:
+            raise InputError(
+                f"`{field}` of {kind} {name!r} is a word of the table that it stands in. Choose another."
+            )
         low, high = its.bounds
         if low is not None and high is not None and low > high:
             raise InputError(
@@ -164,36 +168,11 @@ def _put(kind: str, name: str, target: Any, help: str | None, about: dict[str, A
         f"{getattr(target, '__name__', '')}("
     ):  # what a dataclass writes for lack of one
         words = ""
-    known[name] = Entry(
-        kind,
-        name,
-        target,
-        fields,
-        help=help or words.split("\n")[0],
-        about=about,
-        origin=origin,
-    )
-
-
-# Words that a table has already; an optimizer and a sampling share one with the descent they make up.
-_RESERVED = {
-    "problem": ("family", "kind"),
-    "system": ("kind",),
-    "dynamics": ("kind",),
-    "observable": ("kind",),
-    "event": ("kind",),
-    "optimizer": ("kind", "steps", "batch_size", "sampling", "optimizer"),
-    "sampling": ("kind", "steps", "weight_decay", "learning_rate", "sampling", "optimizer"),
-}
-
-
-def _others(kind: str) -> dict[str, Entry]:
-    """The names that one `kind = "..."` in a table of dynamics could be confused with."""
-    return entries("optimizer" if kind == "dynamics" else "dynamics")
+    return Entry(kind, name, target, fields, words.split("\n")[0], about, origin=origin)
 
 
 def unregister(kind: str, name: str) -> None:
-    """Take a name of one's own back."""
+    """Take back a name that you registered."""
     if find(kind, name).origin is None:
         raise InputError(f"{kind} {name!r} is built in and stays. Only your own can go.")
     del entries(kind)[name]

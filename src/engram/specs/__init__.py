@@ -10,8 +10,6 @@ from engram.specs._read import SimulationSpec as SimulationSpec
 from engram.specs._read import read_spec as read_spec
 from engram.specs._read import read_toml as read_toml
 from engram.specs._read import with_read_out as with_read_out
-from engram.specs._same import common_part as common_part
-from engram.specs._same import differences as differences
 from engram.specs._stored import given_of as given_of
 from engram.specs._stored import problem_of as problem_of
 from engram.specs._stored import read_netcdf as read_netcdf

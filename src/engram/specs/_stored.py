@@ -28,7 +28,7 @@ def write_spec(spec: SimulationSpec) -> str:
 def read_netcdf(path: Path) -> xr.Dataset:
     """All of a NetCDF file, in memory; one that cannot be used gets one clear error."""
     if not path.is_file():
-        raise InputError(f"SPEC cannot be read: {path} is no file. Check the name.")
+        raise InputError(f"SPEC cannot be read: {path} is not a file. Check the name.")
     try:
         with h5py.File(path) as file:
             # Where this fails in h5netcdf, that prints a traceback of its own when it is cleared up.

@@ -143,13 +143,8 @@ class Store:
 
     def done(self) -> set[Unit]:
         """The units that are whole; a mark without chunks that can be read is taken back."""
-        try:
+        with _damage_reported(self.path, "done"):
             marks, checksums = (self._group[name][...] for name in ("done", "checksums"))
-        except Exception as error:  # a damaged mark may be anything
-            raise InputError(
-                f"{self.path} is damaged: its marks cannot be read ({error}). Remove the folders "
-                f"{self.path}/done/c and checksums/c to compute all units again, or move the store away."
-            ) from None
         marked = _marked(marks)
         lost = {unit for unit in marked if self._checksums(unit) != checksums[:, *unit].tolist()}
         for unit in lost:
@@ -220,10 +215,6 @@ def open_sweep(path: Any) -> xr.Dataset:
         )
     group = _open_group(path, "r")
     attrs = dict(group.attrs)
-    if attrs.get("kind") != _KIND:
-        raise InputError(
-            f"{path} is not a sweep of engram. Name a store that `engram sweep` wrote."
-        )
     spec = _spec_in(path, attrs)
     for name in spec["axes"]:
         if isinstance(spec["axes"], dict) and not _has_axis(group, name, spec["axes"][name]):
@@ -346,6 +337,10 @@ def _damage_reported(path: Path, what: str | None = None) -> Iterator[None]:
 
 def _spec_in(path: Path, attrs: dict[str, Any]) -> dict[str, Any]:
     """The spec that a store says it was made from."""
+    if attrs.get("kind") != _KIND:
+        raise InputError(
+            f"{path} is not a sweep of engram. Name a store that `engram sweep` wrote."
+        )
     with _damage_reported(path, "spec"):
         spec = json.loads(attrs["spec"])
         if not isinstance(spec["axes"], dict | list):
@@ -368,10 +363,6 @@ def _open_group(path: Path, mode: Any) -> Any:
     except PermissionError:
         raise
     except Exception as error:  # zarr reports damage in many ways
-        if not path.is_dir() or not any(path.iterdir()):
-            raise InputError(
-                f"{path} is not a Zarr store. Name another one, or move it away."
-            ) from None
         raise InputError(
             f"{path} cannot be read as a Zarr store ({type(error).__name__}: {_first_line(error)}). Move it "
             "away and run again."
@@ -484,8 +475,6 @@ def _write_axis(group: Any, name: str, values: np.ndarray) -> None:
 
 
 def _check_same(path: Path, attrs: dict[str, Any], plan: Plan) -> None:
-    if attrs.get("kind") != _KIND:
-        raise InputError(f"{path} is not a sweep of engram. Name another store.")
     spec = _spec_in(path, attrs)
     if hash_of(spec) == plan.hash:
         return

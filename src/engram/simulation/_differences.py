@@ -1,5 +1,6 @@
 """Whether two datasets are the same, bit for bit."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,26 +18,25 @@ def differences(old: xr.Dataset, new: xr.Dataset) -> list[str]:
     0.0 and -0.0 differ. Text is compared as text, however it is held in memory. What a file of an earlier
     format does not have (more variables, more than eight spikes) is not compared.
     """
-    found, is_older = [], old.attrs.get("format") != new.attrs.get("format")
-    kept = (
-        new.isel(spike=slice(old.sizes.get("spike"))) if is_older and "spike" in new.dims else new
-    )
+    is_older = old.attrs.get("format") != new.attrs.get("format")
+    if is_older:
+        new = new.drop_vars([name for name in new.variables if name not in old.variables])
+        new = new.isel(spike=slice(old.sizes.get("spike")), missing_dims="ignore")
+    lines = []
     for name in dict.fromkeys((*old.variables, *new.variables)):
-        if name not in old.variables and is_older:  # what this engram finds in addition
-            continue
         if name not in new.variables or name not in old.variables:
-            found.append(f"{name} {'is missing' if name in old.variables else 'is new'}")
+            lines.append(f"{name} {'is missing' if name in old.variables else 'is new'}")
         elif (name in old.coords) != (name in new.coords):
-            found.append(f"{name} is a coordinate in one only")
-        elif said := _difference(*(each.variables[name] for each in (old, kept))):
-            found.append(f"{name} {said}")
+            lines.append(f"{name} is a coordinate in one only")
+        elif words := _difference(old.variables[name], new.variables[name]):
+            lines.append(f"{name} {words}")
     aside = _OF_A_FORMAT if is_older else {"engram"}
     unlike = [name for name in _unlike(old.attrs, new.attrs) if name not in aside]
-    return found + [f"the attribute {name}" for name in unlike]
+    return lines + [f"the attribute {name}" for name in unlike]
 
 
 def common_part(old: xr.Dataset, new: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
-    """Of an interrupted run and a longer one: what both recorded, without what tells of the end."""
+    """Of an interrupted run and a longer one: what both recorded, without what describes the end."""
     along = "step" if "step" in old.dims else "time"
     names = [
         name
@@ -44,20 +44,21 @@ def common_part(old: xr.Dataset, new: xr.Dataset) -> tuple[xr.Dataset, xr.Datase
         if along in array.dims or name == "start_weights" or str(name).startswith("problem_")
     ]
     reached = {along: slice(old.sizes.get(along, 0))}
-    first, second = (
-        data.isel(reached, missing_dims="ignore")[[name for name in names if name in data]]
-        for data in (old, new)
-    )
-    for part in (first, second):
-        part.attrs = {name: part.attrs[name] for name in part.attrs if name not in _OF_THE_END}
-    return first, second
+
+    def part(data: xr.Dataset) -> xr.Dataset:
+        kept = data.isel(reached, missing_dims="ignore")[[name for name in names if name in data]]
+        return kept.drop_attrs(deep=False).assign_attrs(
+            {name: value for name, value in data.attrs.items() if name not in _OF_THE_END}
+        )
+
+    return part(old), part(new)
 
 
 def _difference(old: xr.Variable, new: xr.Variable) -> str | None:
-    if old.dims != new.dims or old.shape != new.shape:
+    if old.sizes != new.sizes or old.dims != new.dims:
         return f"has the axes {dict(new.sizes)}, not {dict(old.sizes)}"
     x, y = _plain(old.values), _plain(new.values)
-    if not _of_one_type(x, y):
+    if x.dtype != y.dtype and not x.dtype.kind == y.dtype.kind == "U":
         return f"is {y.dtype}, not {x.dtype}"
     other = ~_equal(x, y)
     if other.any():
@@ -69,10 +70,6 @@ def _difference(old: xr.Variable, new: xr.Variable) -> str | None:
 def _plain(values: Any) -> np.ndarray:
     array = np.asarray(values)
     return array.astype(str) if array.dtype.kind in "OSU" else array
-
-
-def _of_one_type(x: np.ndarray, y: np.ndarray) -> bool:
-    return x.dtype == y.dtype or x.dtype.kind == y.dtype.kind == "U"
 
 
 def _equal(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -92,13 +89,12 @@ def _how_much(x: np.ndarray, y: np.ndarray) -> str:
     return f"by {gap:.3g} at most" if gap else "in the sign of a zero"
 
 
-def _unlike(old: dict[Any, Any], new: dict[Any, Any]) -> list[str]:
+def _unlike(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> list[str]:
     """The attributes that differ; a file gives a list of one back as a number."""
-
-    def is_same(name: Any) -> bool:
-        if name not in old or name not in new:
-            return False
-        x, y = (np.atleast_1d(_plain(attrs[name])) for attrs in (old, new))
-        return x.shape == y.shape and _of_one_type(x, y) and bool(_equal(x, y).all())
-
-    return [str(name) for name in dict.fromkeys((*old, *new)) if not is_same(name)]
+    as_variable = lambda value: xr.Variable("entry", np.atleast_1d(_plain(value)))
+    return [
+        str(name)
+        for name in dict.fromkeys((*old, *new))
+        if not (name in old and name in new)
+        or _difference(as_variable(old[name]), as_variable(new[name]))
+    ]
