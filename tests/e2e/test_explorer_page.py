@@ -591,7 +591,7 @@ def test_a_foreign_server_on_the_port_is_survived(browser):
     foreign = http.server.HTTPServer(("127.0.0.1", first.port), Foreign)
     thread = threading.Thread(target=foreign.serve_forever)
     thread.start()
-    visit.until("document.getElementById('status').textContent.includes('away')")
+    visit.until("document.getElementById('status').textContent.includes('does not answer')")
     assert asked.wait(60)
     foreign.shutdown()
     thread.join()
@@ -645,7 +645,7 @@ def test_the_page_outlives_the_server(browser):
     visit = Visit(browser, first).open("#preset=fig2")
     first.stop()
     visit.page.fill("#rate-0", "5")
-    visit.until("document.getElementById('status').textContent.includes('away')")
+    visit.until("document.getElementById('status').textContent.includes('does not answer')")
     second = Explorer(first.port, warm=False).start()
     try:
         visit.until("engram.data.state.runs[0].learning_rate === 5")
