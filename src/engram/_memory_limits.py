@@ -43,6 +43,15 @@ def loaded(array: Any) -> Any:
         ) from None
 
 
+def check_bytes(what: str, bytes_needed: int) -> None:
+    """Refuse what has more bytes than the machine; `what` it is begins the error."""
+    if bytes_needed > (memory := _memory()):
+        raise InputError(
+            f"{what} would need about {bytes_needed / 2**30:,.0f} GiB, and this machine has "
+            f"{memory / 2**30:.1f} GiB. Use a smaller file."
+        )
+
+
 def _memory() -> int:
     """Bytes of memory that the machine has; a guess where the system does not report it."""
     try:

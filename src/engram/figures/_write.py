@@ -11,6 +11,7 @@ import xarray as xr
 
 from engram._checks import InputError
 from engram._files import written_whole
+from engram._foreign_files import check_hdf5
 from engram._paper import FIGURES
 from engram.figures._comparison import Comparison
 from engram.figures._labels import settings_from, words
@@ -98,6 +99,7 @@ def _to_netcdf(data: xr.Dataset, path: Path) -> None:
 
 def compute_again(path: Path, progress: Progress = silent) -> xr.Dataset:
     """Compute a figure's data once more, from the attributes of a file that `write_figure` wrote."""
+    check_hdf5(path)
     with xr.open_dataset(path, engine="h5netcdf") as before:
         name, text = before.attrs.get("figure"), before.attrs.get("settings")
     if not isinstance(name, str) or name not in _HOMES or not isinstance(text, str):

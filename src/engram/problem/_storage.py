@@ -9,6 +9,7 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._files import written_whole
+from engram._foreign_files import check_hdf5, check_zip
 
 _FORMATS = "Use a name that ends in .npz or .nc."
 
@@ -47,6 +48,8 @@ def read_arrays(
         raise InputError(f"`path` has the unknown ending {path.suffix!r}: {path}. {_FORMATS}")
     try:
         arrays = read_npz(path) if path.suffix == ".npz" else _read_netcdf(path)
+    except InputError:
+        raise
     except Exception as error:  # of what type depends on where a file is damaged
         raise InputError(
             f"`path` cannot be read as {path.suffix}: {path} ({one_line(error)}). "
@@ -73,6 +76,7 @@ def read_npz(path: str | os.PathLike[str], names: Collection[str] | None = None)
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise ValueError("it holds one array without a name")
+        check_zip(path)
         return {name: archive[name] for name in archive.files if names is None or name in names}
 
 
@@ -80,6 +84,7 @@ def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
     # Past the labels of the axes, which are not needed: HDF5 may search damaged ones for ever.
     import h5py
 
+    check_hdf5(path)
     with h5py.File(path) as file:
         arrays = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
         is_text = lambda item: h5py.check_string_dtype(item.dtype) is not None

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from engram._checks import InputError
+from engram._foreign_files import check_hdf5
 from engram.problem import Problem, as_key, one_line
 from engram.registry import KINDS, entries, fields_of, names_of
 from engram.simulation import FORMAT
@@ -30,11 +31,14 @@ def read_netcdf(path: Path) -> xr.Dataset:
     if not path.is_file():
         raise InputError(f"SPEC cannot be read: {path} is not a file. Check the name.")
     try:
+        check_hdf5(path)
         with h5py.File(path) as file:
             # Where this fails in h5netcdf, that prints a traceback of its own when it is cleared up.
             file.attrs.get("_nc3_strict")
         with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as data:
             return data.load()
+    except InputError:
+        raise
     except Exception as error:  # of what type depends on where a file is damaged
         raise InputError(
             f"SPEC cannot be read as NetCDF: {path} ({one_line(error)}). It is damaged "
