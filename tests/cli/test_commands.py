@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import xarray as xr
 
 import engram
@@ -71,3 +72,14 @@ def test_wrong_usage_is_one_line_and_exit_2(here, tmp_path):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert str(tmp_path / "file") in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("--lr", "--learning-rate"), ("--learning", "--learning-rate"), ("--stpes", "--steps")],
+)
+def test_a_misspelt_option_is_answered_with_the_one_meant(here, typed, meant, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    done = here("simulate", typed, "10")
+    assert done.returncode == 2
+    assert meant in done.stderr

@@ -495,6 +495,25 @@ def test_a_cell_that_has_diverged_is_nan_not_a_number():
     assert np.isnan(found.likeliest_forgotten.values.ravel()).tolist() == [False, True]
 
 
+def test_the_spike_line_is_drawn_for_any_problem():
+    found = engram.sweep(
+        {"problem": {"family": "sphere", "num_tokens": 4, "num_classes": 3, "dim": 3, "probs": "uniform"},
+         "dynamics": {"kind": "gd", "steps": 20},
+         "axes": {"seed": {"seeds": 3}, "learning_rate": {"logspace": [-1, 2.5, 12]}},
+         "sweep": {"observables": ["max_loss"]}}
+    )  # fmt: skip
+    line = sweeps.boundary(found, "spike")
+    for seed in found.seed.values:
+        problem = engram.on_sphere(int(seed), 4, 3, 3, probs="uniform")
+        level = line.level.sel(seed=seed).values
+        predicted = found.learning_rate.values > engram.theory.spike.spike_threshold(problem)
+        np.testing.assert_array_equal(level > 0, predicted)
+    assert line.wrong[0] == 0
+    assert 0 < int((line.level > 0).sum()) < line.level.size
+    moved = found.assign(max_loss=found.max_loss * 0)  # the check can fail
+    assert sweeps.boundary(moved, "spike").wrong[0] > 0
+
+
 def test_lines_of_theory_know_the_defaults_of_a_spec():
     found = engram.sweep(
         {"dynamics": {"kind": "gd", "steps": 5}, "axes": {"learning_rate": [1.0, 9.0]},

@@ -15,6 +15,7 @@ from engram.cli._audit import audit
 from engram.cli._bench import bench
 from engram.cli._diagnose import events, explain
 from engram.cli._explore import explore
+from engram.cli._options import Command
 from engram.cli._reproduce import reproduce
 from engram.cli._simulate import simulate
 from engram.cli._sweep import plot, sweep
@@ -30,7 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _command in (reproduce, simulate, explain, events, audit, sweep, train, plot, explore, bench):
-    app.command()(_command)
+    app.command(cls=Command)(_command)
 
 
 def _print_version(asked: bool) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand
 
 from engram._errors import InputError
 from engram.registry import (
@@ -80,6 +81,22 @@ def with_options(*kinds: str) -> Callable[[Callable[..., None]], Callable[..., N
         return run
 
     return decorate
+
+
+class Command(TyperCommand):
+    """A command that knows which option was meant by its beginning or its initials: --lr, --learning."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            typed = getattr(error, "option_name", "").lstrip("-")
+            if typed and hasattr(error, "possibilities"):  # there is no such option
+                names = [name[2:] for each in self.params for name in each.opts if name[:2] == "--"]
+                initials = {name: "".join(word[:1] for word in name.split("-")) for name in names}
+                meant = [n for n in names if n.startswith(typed) or initials[n] == typed]
+                error.possibilities = [f"--{n}" for n in meant] or error.possibilities  # pyright: ignore[reportAttributeAccessIssue]
+            raise
 
 
 def merged(spec: Path | None, typed: Tables, usual: dict[str, Any]) -> tuple[dict[str, Any], str]:

@@ -1,5 +1,6 @@
 """Where theory draws a line across a map, and how many cells lie on the wrong side of it."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from engram.specs import build_problem
 from engram.sweeps._spec import read_sweep
 from engram.sweeps._store import spec_of
 from engram.theory import spike
+
+_MOST_PROBLEMS = 4096  # of which a line is found one by one
 
 
 class Boundary(NamedTuple):
@@ -93,22 +96,43 @@ def _one_step(data: xr.Dataset) -> Boundary:
 
 def _spike(data: xr.Dataset) -> Boundary:
     _needs(data, "spike", "learning_rate", "max_loss")
-    alpha, p1 = xr.broadcast(*_pair(data, "spike"))
-    exists = alpha * p1 > 1 - p1
-    threshold = np.full(alpha.shape, np.inf)
-    inside = exists.values
-    threshold[inside] = spike.two_token_spike_threshold(alpha.values[inside], p1.values[inside])
-    level = data["learning_rate"] - alpha.copy(data=threshold)
-    spikes = data.max_loss > np.log(2) * (1 + 1e-12)
-    above, spikes = xr.broadcast(level > 0, spikes)
+    threshold, start = _thresholds(data)
+    level = data["learning_rate"] - threshold
+    above, spikes = xr.broadcast(level > 0, data.max_loss > start * (1 + 1e-12))
     missed, late = int((above & ~spikes).sum()), int((~above & spikes).sum())
     told = (
-        f"eta_s: {missed} of {int(above.sum())} cells above it never rise over log 2 (theory: none); "
+        f"eta_s: {missed} of {int(above.sum())} cells above it never rise over log M (theory: none); "
         f"{late} of {int((~above).sum())} below it do so at a later step"
     )
     return Boundary(
         "$\\eta_s$", level.where(np.isfinite(level), -1.0), (missed, int(above.size)), told
     )
+
+
+def _thresholds(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """The learning rate above which the first step from zero raises the loss, and the loss at zero, log M."""
+    spec = read_sweep(spec_of(data))
+    if spec.simulation.problem["family"] == "two":
+        alpha, p1 = xr.broadcast(*_pair(data, "spike"))
+        threshold = np.full(alpha.shape, np.inf)
+        inside = (alpha * p1 > 1 - p1).values
+        threshold[inside] = spike.two_token_spike_threshold(alpha.values[inside], p1.values[inside])
+        return alpha.copy(data=threshold), xr.DataArray(np.log(2))
+    axes = [axis for axis, home in spec.homes.items() if home.table == "problem" or axis == "seed"]
+    shape = tuple(len(spec.axes[axis]) for axis in axes)
+    if math.prod(shape) > _MOST_PROBLEMS:
+        raise InputError(
+            f"--theory spike looks at each problem, and this sweep has {math.prod(shape):,}. At most "
+            f"{_MOST_PROBLEMS:,} are drawn: leave it out, or sweep fewer problems."
+        )
+    threshold, start = np.empty(shape), np.empty(shape)
+    for index in np.ndindex(shape):
+        values = {axis: spec.axes[axis][i].item() for axis, i in zip(axes, index, strict=True)}
+        problem = build_problem(spec.at(values).simulation.problem)
+        threshold[index] = spike.spike_threshold(problem)
+        start[index] = np.log(problem.num_classes)
+    coords = {axis: data[axis] for axis in axes}
+    return xr.DataArray(threshold, coords, axes), xr.DataArray(start, coords, axes)
 
 
 def _stability(data: xr.Dataset) -> Boundary:
