@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from engram._checks import InputError
 from engram.audits.claims import CLAIMS
 from engram.cli import _audit
 
@@ -97,3 +98,46 @@ def test_interrupting_shows_what_was_found_and_how_to_go_on(monkeypatch, capsys)
     told = capsys.readouterr()
     assert "C07" in told.out
     assert told.err == "interrupted; for the rest run: engram audit C10 C10\n"
+
+
+OWN = """
+from flint import arb, fmpq
+from engram.audits import Certificate, bound
+
+wrong = bound(
+    "x is at least 1/10", lambda x: x - 0.1, {"x": (0.0, 1.0)}, draws=4, searches=0, id="wrong",
+    certificates=lambda: [Certificate("at x = 0", fmpq(0), ">=", fmpq(1, 10))],
+)
+right = bound("x is at least 0", lambda x: x, {"x": (0.0, 1.0)}, draws=4, searches=0, id="right")
+"""
+
+
+def test_a_file_of_claims_is_audited_in_its_order(tmp_path, capsys):
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    with pytest.raises(SystemExit, match="1"):
+        _audit.audit([str(file)], as_json=True, plot=None, page=None, seed=0)
+    wrong, right = json.loads(capsys.readouterr().out)
+    assert (wrong["id"], wrong["verdict"], wrong["certified"]) == (
+        "wrong",
+        "FALSE-AS-PRINTED",
+        True,
+    )
+    assert wrong["printed"]["at"] == {"x": 0.0}
+    assert (right["id"], right["verdict"], right["certified"]) == ("right", "HOLDS", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (None, "is not there"),
+        ("x = 1", "must define a claim"),
+        ("1 / 0", r"cannot be run \(ZeroDivisionError: division by zero\)"),
+    ],
+)
+def test_a_file_without_claims_is_one_line(tmp_path, text, match):
+    file = tmp_path / "own.py"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(InputError, match=match):
+        _audit.audit([str(file)], as_json=True, plot=None, page=None, seed=0)

@@ -1,7 +1,9 @@
 """audit: the verb. It runs claims and says what it found."""
 
+import runpy
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from engram._checks import InputError, check_count
@@ -17,7 +19,8 @@ def audit(claims: Any = None, *, seed: int = 0) -> list[Finding]:
     corrected one, and recomputes the counterexamples in ball arithmetic.
 
     Args:
-        claims: Numbers such as "C15", or claims of your own (see `bound`); by default all of the paper's.
+        claims: Numbers such as "C15", claims of your own (see `bound`) or Python files that define some; by
+            default all of the paper's.
         seed: Other draws for another seed.
 
     Returns:
@@ -53,6 +56,9 @@ def select(claims: Any = None) -> list[Claim]:
         claims = [claims]
     if not isinstance(claims, Iterable):
         raise InputError(f"`claims` must be numbers such as 'C15' or `Claim`s, got {claims!r}.")
+    claims = [
+        part for claim in claims for part in (_claims_in(claim) if _is_file(claim) else [claim])
+    ]
     by_name, selected = {name.upper(): claim for name, claim in CLAIMS.items()}, []
     for claim in claims:
         known = claim if isinstance(claim, Claim) else by_name.get(str(claim).upper())
@@ -62,6 +68,31 @@ def select(claims: Any = None) -> list[Claim]:
             )
         selected.append(known)
     return selected
+
+
+def _is_file(claim: Any) -> bool:
+    return isinstance(claim, str | Path) and str(claim).endswith(".py")
+
+
+def _claims_in(path: str | Path) -> list[Claim]:
+    """The claims that a Python file defines, in its order."""
+    if not Path(path).is_file():
+        raise InputError(
+            f"CLAIM must be a number such as C15 or a Python file, and {path} is not there."
+        )
+    try:
+        names = runpy.run_path(str(path))
+    except (Exception, SystemExit) as error:  # whatever the user's code does
+        message = " ".join(str(error).split())
+        raise InputError(
+            f"{path} cannot be run ({type(error).__name__}: {message}). Run it by itself to see where."
+        ) from error
+    claims = [value for value in names.values() if isinstance(value, Claim)]
+    if not claims:
+        raise InputError(
+            f"{path} must define a claim, as in `claim = engram.audits.bound(...)`, got none."
+        )
+    return claims
 
 
 def _examine(claim: Claim, seed: int) -> Finding:

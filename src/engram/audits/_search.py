@@ -1,7 +1,7 @@
 """bound: a statement of your own, audited over a box of parameters with a search for the worst case."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -10,6 +10,8 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from engram._checks import InputError, check_count
+from engram.audits._balls import precision
+from engram.audits._certificate import Certificate
 from engram.audits._claim import Claim
 from engram.audits._evidence import ROUNDING, Evidence
 from engram.theory import HypothesisError
@@ -30,6 +32,7 @@ def bound(
     searches: int = 4,
     tolerance: float = ROUNDING,
     id: str = "own",
+    certificates: Callable[[], Sequence[Certificate]] | None = None,
 ) -> Claim:
     """State a bound on a trajectory, to be audited over a box of parameters.
 
@@ -47,6 +50,7 @@ def bound(
         searches: How many local searches, from the worst points.
         tolerance: How far below zero is still rounding.
         id: A name for tables.
+        certificates: Comparisons in ball arithmetic that prove or refute it, computed with 60 digits.
 
     Returns:
         A `Claim` for `audit`, whose verdict is HOLDS if no violation is found.
@@ -79,7 +83,8 @@ def bound(
             minimize(trials.room, unit, method="Nelder-Mead", bounds=limits, options=options)
         return trials.evidence(tolerance)
 
-    return Claim(id, "", statement, statement, "HOLDS", check)
+    exact = certificates and precision()(certificates)
+    return Claim(id, "", statement, statement, "HOLDS", check, certificates=exact)
 
 
 class Axis(NamedTuple):

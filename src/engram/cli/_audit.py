@@ -32,7 +32,7 @@ _SHORTER = {"Theorem": "Thm", "Proposition": "Prop.", "Figure": "Fig.", "Appendi
 
 
 def audit(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]...", help="Numbers such as C15; default all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]...", help="Numbers such as C15, or FILE.py with claims of your own; default all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw one claim, FILE.png, .pdf or .svg.")] = None,
     page: Annotated[Path | None, typer.Option("--errata", help="Write the errata, FILE.md, from all claims.")] = None,
