@@ -91,6 +91,7 @@ TABLE = {
         "one_hot": (3, 2),
         "orthonormal": lambda: engram.orthonormal(3, 2, key=0),
         "two_tokens": (single(0.5), 0.75),
+        "count_pairs": ([0, 1, 0], 2),
         "uniform": (3,),
         "zipf": (3, single(0.7)),
     },
@@ -172,7 +173,10 @@ OTHERS = {
     },
     observables: {"make_observable", "stability_gap"},
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
-    simulation: {"segment_size", "choose_space", "make_system", "drive"},
+    simulation: {
+        "segment_size", "choose_space", "make_system", "drive", "label_events", "label_problem",
+        "about_events_in",
+    },
     sweeps: {"read_sweep", "open_sweep", "make_plan", "boundary"},
     transformer: {
         "count_bigrams", "fingerprint", "open_log", "read_sequences", "read_weights", "sized",

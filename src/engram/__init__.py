@@ -32,6 +32,10 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram import transformer as transformer
     from engram._errors import InputError as InputError
     from engram.audits import audit as audit
+    from engram.diagnosis import Recorder as Recorder
+    from engram.diagnosis import analyse as analyse
+    from engram.diagnosis import open_recording as open_recording
+    from engram.diagnosis import probe as probe
     from engram.dynamics import GradientDescent as GradientDescent
     from engram.dynamics import GradientFlow as GradientFlow
     from engram.dynamics import PracticalDescent as PracticalDescent
@@ -56,6 +60,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
 _NAMES = {
     "_errors": ["InputError"],
     "audits": ["audit"],
+    "diagnosis": ["Recorder", "analyse", "open_recording", "probe"],
     "dynamics": [
         "GradientDescent",
         "GradientFlow",

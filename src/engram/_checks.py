@@ -19,17 +19,17 @@ def is_traced(*values: Any) -> bool:
 
 
 def read_array(name: str, value: Any) -> Any:
-    """Read a list, NumPy, JAX or PyTorch array as a NumPy array; leave tracers as they are."""
+    """Read a list, NumPy, JAX, Keras or PyTorch array as a NumPy array; leave tracers as they are."""
     if is_traced(value):
         return value
     try:
-        array = _of_torch(value) if hasattr(value, "detach") else np.asarray(value)
-    except (TypeError, ValueError) as error:
+        return _of_torch(value) if hasattr(value, "detach") else np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        said = " ".join(str(error).split())
         raise InputError(
-            f"`{name}` must be an array, got {brief(value)} ({error}). "
+            f"`{name}` must be an array, got {brief(value)} ({said}). "
             "Pass a rectangular list, or a NumPy, JAX or PyTorch array."
         ) from None
-    return array
 
 
 def _of_torch(tensor: Any) -> np.ndarray:
@@ -161,5 +161,5 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 def brief(value: Any) -> str:
     """A value as Python writes it, in at most 60 characters."""
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -14,7 +14,7 @@ from engram._files import written_whole
 from engram.cli._options import Plugin
 from engram.cli._targets import check_file, check_picture, write_picture
 
-Run = Annotated[Path, typer.Argument(metavar="RUN.nc", help="A run that `engram simulate ... --out RUN.nc` wrote.")]  # fmt: skip
+Run = Annotated[Path, typer.Argument(metavar="RUN.nc|STORE.zarr", help="A run that `engram simulate ... --out RUN.nc` wrote, or a recording.")]  # fmt: skip
 _MOST_ROWS = 200  # printed; --csv prints all
 
 
@@ -128,9 +128,10 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 
 def _read(path: Path) -> Any:
+    from engram.diagnosis import is_recording, open_recording
     from engram.specs import read_netcdf
 
-    data = read_netcdf(path)
+    data = open_recording(path) if is_recording(path) else read_netcdf(path)
     if "event_step" not in data and "spike_step" not in data:
         raise InputError(
             f"{path} holds no events. Give a file that `engram simulate ... --out FILE.nc` wrote."

@@ -16,6 +16,7 @@ from engram.cli._bench import bench
 from engram.cli._diagnose import events, explain
 from engram.cli._explore import explore
 from engram.cli._options import Command
+from engram.cli._probe import probe
 from engram.cli._reproduce import reproduce
 from engram.cli._simulate import simulate
 from engram.cli._sweep import plot, sweep
@@ -30,7 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (reproduce, simulate, explain, events, audit, sweep, train, plot, explore, bench):
+_COMMANDS = (reproduce, simulate, explain, events, probe, audit, sweep, train, plot, explore, bench)
+for _command in _COMMANDS:
     app.command(cls=Command)(_command)
 
 

@@ -149,8 +149,11 @@ def _opened(source: Path) -> tuple[Any, list[str]]:
         log = open_log(source)
         status = log.attrs.get("status", "without a status")
         return log, [] if status == "completed" else [f"the training is {status}"]
+    from engram.diagnosis import is_recording, open_recording
     from engram.sweeps import open_sweep
 
+    if is_recording(source):
+        return open_recording(source), []
     data = open_sweep(source)
     left = data.attrs["units_left"]
     return data, [f"not finished: {left} units are still to be computed, and hatched"] * bool(left)

@@ -13,6 +13,7 @@ import xarray as xr
 from engram._checks import InputError, check_count
 from engram._precision import in_double
 from engram.diagnosis._interference import describe, deviation
+from engram.diagnosis._path_average import RecordFollower
 from engram.diagnosis._pushes import Path, carried_at, follow, has_linear_scores
 from engram.diagnosis._replay import path_of
 from engram.dynamics import AbstractFlow, Carry, Descent, Status, moment_of
@@ -170,8 +171,8 @@ def explain(
     learning rate, where it rose; what theory says of it.
 
     Args:
-        run: What `simulate` returned, with its events. Or a problem or system, with `dynamics`, `start` and
-            `key` as for `simulate`.
+        run: What `simulate` returned, with its events, or a recording. Or a problem or system, with
+            `dynamics`, `start` and `key` as for `simulate`.
         dynamics: How a problem or system moves.
         most: Explain so many of the highest spikes.
         start: Where a problem or system starts.
@@ -208,6 +209,8 @@ class _Moments:
         self.times = None
         if isinstance(dynamics, AbstractFlow):
             self.times = run["time"].values
+        elif isinstance(dynamics, RecordFollower):
+            self.times = dynamics.steps
         elif dynamics.counts_time:
             self.times = dynamics.time_at(np.arange(dynamics.num_steps + 1))
 
@@ -225,7 +228,7 @@ def _explain_one(
     rise = np.maximum(change, 0)
     share = rise / rise.sum() if rise.any() else rise
     pull = share @ pushes["push"].values
-    stepwise = isinstance(path.dynamics, Descent)
+    stability, foreseen = _reasons(path, first)
     return Spike(
         first=first,
         peak=peak,
@@ -238,9 +241,26 @@ def _explain_one(
         against=_side(pull, pull < 0),
         helping=_side(pull, pull > 0),
         pushes=pushes,
-        stability=_stability(path, int(first)) if stepwise else None,
-        rates=_bump(path.dynamics, int(first), int(peak)) if stepwise else None,
-        foreseen=_foreseen(path, first) if stepwise else (),
+        stability=stability,
+        rates=_bump(path.dynamics, run, int(first), int(peak)),
+        foreseen=foreseen,
+    )
+
+
+def _reasons(path: Path, first: float) -> tuple[Stability | None, tuple[str, ...]]:
+    """The curvature before a spike, and what theory says of it."""
+    dynamics = path.dynamics
+    if isinstance(dynamics, Descent):
+        return _stability(path, int(first)), _foreseen(path, first)
+    if not isinstance(dynamics, RecordFollower):
+        return None, ()
+    stability = Stability(dynamics.sharpness(first), math.nan, None)
+    rate = dynamics.learning_rate(first)
+    if not rate > 0:
+        return stability, ()
+    return stability, (
+        f"At the recorded learning rate of {rate:.4g}, plain gradient descent would be unstable above a "
+        f"sharpness of {2 / rate:.4g}.",
     )
 
 
@@ -278,9 +298,15 @@ def _stability(path: Path, first: int) -> Stability:
     return Stability(float(sharpness), float(threshold), moved)
 
 
-def _bump(dynamics: Descent, first: int, peak: int) -> tuple[float, float] | None:
+def _bump(dynamics: Any, run: xr.Dataset, first: int, peak: int) -> tuple[float, float] | None:
     """The learning rate before, and the largest in the spike or shortly before it, where that is larger."""
-    rates = np.asarray(dynamics.learning_rate)
+    if isinstance(dynamics, Descent):
+        rates = np.asarray(dynamics.learning_rate)
+    elif isinstance(dynamics, RecordFollower) and "learning_rate" in run:
+        rates = run["learning_rate"].values
+        first, peak = np.searchsorted(dynamics.steps, (first, peak)).tolist()
+    else:
+        return None
     if rates.ndim == 0:
         return None
     begin = max(first - _SHORT, 0)

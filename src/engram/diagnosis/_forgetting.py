@@ -7,6 +7,7 @@ import xarray as xr
 
 from engram._checks import InputError, check_count
 from engram._precision import in_double
+from engram.diagnosis._path_average import RecordFollower
 from engram.diagnosis._pushes import follow, strongest_rivals
 from engram.diagnosis._replay import path_of
 from engram.dynamics import Descent
@@ -43,11 +44,15 @@ def forgetting(run: xr.Dataset, *, most: int = MOST_STEPS) -> xr.Dataset:
     path = path_of(run)
     count = len(tokens)
     by, push, own = np.full(count, -1), np.full(count, np.nan), np.full(count, np.nan)
-    if isinstance(path.dynamics, Descent):
+    if isinstance(path.dynamics, Descent | RecordFollower):
         follower = follow(path)
+        is_recorded = isinstance(follower, RecordFollower)
         when = table["step"].values
         for step in np.unique(when[when > 0])[:most]:
-            done = follower.between(step - 1, step)
+            before = follower.before(step) if is_recorded else step - 1
+            if before == step:  # the first record
+                continue
+            done = follower.between(before, step)
             rows = np.flatnonzero(when == step)
             after = strongest_rivals(path.system, done.after)
             for row in rows:

@@ -9,6 +9,7 @@ from jaxtyping import PRNGKeyArray
 from engram._checks import InputError
 from engram._precision import in_double
 from engram._types import ArrayLike
+from engram.diagnosis._path_average import RecordFollower
 from engram.diagnosis._pushes import Path, Pushes, follow, strongest_rivals
 from engram.diagnosis._replay import path_of
 from engram.dynamics import AbstractFlow
@@ -18,9 +19,10 @@ from engram.system import AbstractSystem
 _MEANINGS = {
     "push": "change of the token's margin that the source made",
     "decay": "change that weight decay made",
-    "noise": "change that noise on W made",
+    "noise": "change that noise on W made; of a recording, what the loop's gradient has beyond the memory's",
     "rival": "change because another class became the strongest rival; never positive",
     "remainder": "change that is not accounted for",
+    "embeddings": "change that moving embeddings made",
     "change": "change of the margin",
     "margin_before": "margin at the first moment",
     "margin_after": "margin at the second moment",
@@ -59,11 +61,20 @@ def interference(
     or Muon divide by is held at the value that it had. A run is made again for this, from what its
     dataset says; `deviation` in the attributes is how far its losses came out from those recorded.
 
+    Of a recording (`Recorder`, `open_recording`, `analyse`) weights are known at its records and nothing
+    else; `method` in the attributes says how pushes were found. Where inputs are linearly independent, the
+    change of W has one part per token, whatever path it took: exact for optimizers that add up gradients.
+    Otherwise `push` is a path average: the change between one record and the next is fitted by the
+    gradients at both, and `noise` is what recorded gradients have beyond the memory's own, such as that of
+    batches. `fit` is the share of the change of W that is met; the `remainder` is not rounding, and says
+    what is left. What embeddings that train along did is `embeddings`, one more part of the sum.
+
     Args:
-        run: What `simulate` returned. Or a problem or system, with `dynamics`, `start` and `key` as for
-            `simulate`.
+        run: What `simulate` returned, or a recording. Or a problem or system, with `dynamics`, `start` and
+            `key` as for `simulate`.
         dynamics: How the problem or system moves.
-        at: One step: what the update from step `at` to `at + 1` did.
+        at: One step: what the update from step `at` to `at + 1` did; of a recording, what happened from
+            the record of that step to the next.
         between: Two steps (or times, for flows): what happened from the first to the second.
         start: Where a problem or system starts.
         key: The random numbers of a problem or system.
@@ -88,8 +99,10 @@ def _read_moments(path: Path, at: Any, between: Any) -> tuple[float, float]:
         raise InputError(
             "`at` or `between` must be given, one of them: a step, or two steps in their order."
         )
-    first, last = (at, at + 1) if between is None else between
     dynamics = path.dynamics
+    if isinstance(dynamics, RecordFollower):
+        return (at, dynamics.after(at)) if between is None else between
+    first, last = (at, at + 1) if between is None else between
     in_time = isinstance(dynamics, AbstractFlow) or dynamics.counts_time
     if in_time and at is not None:
         raise InputError("`at` counts steps, and a flow has none. Give `between`, two times.")
@@ -110,6 +123,7 @@ def describe(system: Any, pushes: Pushes, moments: tuple[float, float]) -> xr.Da
     before, to_same = pushes.before[rows, pushes.rivals], pushes.after[rows, pushes.rivals]
     after = pushes.after[rows, rivals_after]
     known = pushes.push.sum(axis=1) + pushes.decay + pushes.noise
+    known = known if pushes.embeddings is None else known + pushes.embeddings
     values: dict[str, Any] = {
         "push": (("token", "source"), pushes.push),
         "decay": ("token", pushes.decay),
@@ -122,6 +136,8 @@ def describe(system: Any, pushes: Pushes, moments: tuple[float, float]) -> xr.Da
         "rival_before": ("token", pushes.rivals),
         "rival_after": ("token", rivals_after),
     }
+    if pushes.embeddings is not None:
+        values["embeddings"] = ("token", pushes.embeddings)
     if pushes.losses[0] is not None:
         values["loss_before"] = ("token", pushes.losses[0])
         values["loss_after"] = ("token", pushes.losses[1])
@@ -130,6 +146,8 @@ def describe(system: Any, pushes: Pushes, moments: tuple[float, float]) -> xr.Da
     coords = {name: value for name, value in system.coords().items() if _is_of(value, "token")}
     coords["source"] = np.asarray(coords["token"])
     attrs = {"kind": "interference", "first": moments[0], "last": moments[1]}
+    if pushes.method is not None:
+        attrs |= {"method": pushes.method, "fit": pushes.fit}
     dataset = xr.Dataset(values, coords, attrs)
     for name in dataset.data_vars:
         dataset[name].attrs["long_name"] = _MEANINGS[str(name)]

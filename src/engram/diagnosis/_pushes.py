@@ -6,7 +6,7 @@ state of a particle system carries these coefficients itself, so a flow needs no
 other optimizer, any other system; each token's part of every gradient is followed through the optimizer.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -46,6 +46,9 @@ class Pushes(NamedTuple):
         coefficients: What each token added to the coefficients of its pulls on every class, where the
             changes are linear in gradients; otherwise None.
         losses: Losses of the tokens at the two moments.
+        embeddings: What embeddings that moved did to the margins; None where they do not move.
+        method: How pushes between records were found; None where they were followed.
+        fit: Of those, the share of the change of W that is met.
     """
 
     push: np.ndarray
@@ -56,12 +59,17 @@ class Pushes(NamedTuple):
     rivals: np.ndarray
     coefficients: np.ndarray | None
     losses: tuple[Any, Any]
+    embeddings: np.ndarray | None = None
+    method: str | None = None
+    fit: float = np.nan
 
 
 def follow(path: Path) -> "Follower":
     """Whoever can say what changed the margins of a run."""
     system, dynamics = path.system, path.dynamics
     is_plain = has_linear_scores(system)
+    if isinstance(dynamics, Follower):  # a recording
+        return dynamics
     if isinstance(dynamics, Descent):
         linear = dynamics.optimizer.is_linear and not dynamics.decays
         return _ByCoefficients(path) if linear and is_plain else _ByStates(path)
@@ -73,6 +81,7 @@ def follow(path: Path) -> "Follower":
     )
 
 
+@runtime_checkable
 class Follower(Protocol):
     """Follows a run."""
 

@@ -63,10 +63,17 @@ def problem_of(run: xr.Dataset) -> Problem:
         for name, axis in (("names", "token"), ("class_names", "class"))
         if axis in run.coords and run[axis].dtype.kind in "OSU"
     }
+    if "problem_clean_labels" in run:
+        names["clean_labels"] = run["problem_clean_labels"].values
     return Problem(**{name: run[stored].values for name, stored in _ARRAYS.items()}, **names)
 
 
 def _path_of_dataset(run: xr.Dataset) -> Path:
+    if run.attrs.get("kind") == "recording":
+        from engram.diagnosis._path_average import RecordFollower
+
+        follower = RecordFollower(run)
+        return Path(follower.system, follower, run["start_weights"].values, None)
     problem = problem_of(run)
     try:
         spec = json.loads(run.attrs["spec"])

@@ -46,6 +46,11 @@ def _of_spike(explanation: Any, spike: Any) -> list[str]:
     if spike.stability is not None:
         sentences += _why_unstable(spike, name)
     sentences += spike.foreseen
+    if "fit" in spike.pushes.attrs:
+        sentences.append(
+            f"Pushes between records are read off {spike.pushes.attrs['method'].split(':')[0]}, which "
+            f"accounts for {spike.pushes.attrs['fit']:.0%} of what W did."
+        )
     deviation = spike.pushes.attrs.get("deviation", math.nan)
     if deviation > _LARGE:
         sentences.append(

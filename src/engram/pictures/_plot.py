@@ -15,6 +15,7 @@ from engram.pictures._training import draw_training
 
 _KINDS = {
     "run": draw_run,
+    "recording": draw_run,
     "comparison": draw_comparison,
     "training": draw_training,
     "engram sweep": draw_sweep,

@@ -17,6 +17,7 @@ from engram.problem._families import on_sphere as on_sphere
 from engram.problem._families import one_hot as one_hot
 from engram.problem._families import orthonormal as orthonormal
 from engram.problem._families import two_tokens as two_tokens
+from engram.problem._frequencies import count_pairs as count_pairs
 from engram.problem._frequencies import uniform as uniform
 from engram.problem._frequencies import zipf as zipf
 from engram.problem._functions import check_problem as check_problem

@@ -19,6 +19,7 @@ from engram._checks import (
 )
 from engram._memory_limits import check_fits
 from engram._types import Array, ArrayLike
+from engram.problem._frequencies import read_counts
 from engram.problem._names import Names, check_names, show_name
 from engram.problem._storage import read_arrays, write_arrays
 
@@ -213,6 +214,46 @@ class Problem(eqx.Module):
             "targets": ("token", "class") if self.is_noisy else ("token",),
         }
         return axes if self.clean_labels is None else axes | {"clean_labels": ("token",)}
+
+    @staticmethod
+    def from_embeddings(
+        inputs: ArrayLike,
+        outputs: ArrayLike,
+        targets: ArrayLike | None = None,
+        *,
+        counts: ArrayLike | None = None,
+        names: ArrayLike | None = None,
+        class_names: ArrayLike | None = None,
+        clean_labels: ArrayLike | None = None,
+    ) -> "Problem":
+        """The problem that a model's tables pose: how often tokens came, and which ones came after.
+
+        Args:
+            inputs: Input embeddings, one row per token: a model's embedding matrix.
+            outputs: Output embeddings, one row per class: the rows that its last layer scores with.
+            targets: As for a `Problem`. By default what the counts of pairs say, and without such counts
+                each token is its own class.
+            counts: How often each token came, N numbers; or how often each class came after each token, a
+                table of shape (N, M). By default all tokens are equally frequent.
+            names: What the tokens are called; where N = M, the classes are called the same.
+            class_names: What the classes are called.
+            clean_labels: As for a `Problem`.
+
+        A token that never came has frequency zero, and every class as its target alike.
+        """
+        E, U = read_array("inputs", inputs), read_array("outputs", outputs)
+        N, M = len(np.atleast_1d(E)), len(np.atleast_1d(U))
+        probs, table = read_counts(counts, N, M)
+        if targets is None and table is None and N > M:
+            raise InputError(
+                f"`targets` must be given where there are more tokens than classes, got N = {N} and M = {M}. "
+                "Give each token its class, or `counts` of shape (N, M)."
+            )
+        if targets is None:
+            targets = np.arange(N) if table is None else table
+        class_names = names if class_names is None and N == M else class_names
+        called = {"names": names, "class_names": class_names}
+        return Problem(E, U, probs, targets, clean_labels=clean_labels, **called)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Problem":

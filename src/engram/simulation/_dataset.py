@@ -12,6 +12,7 @@ import xarray as xr
 import engram
 from engram.dynamics import AbstractFlow, Context, Status, Trajectory
 from engram.observables import Record
+from engram.problem import Problem
 from engram.registry import find, table
 
 _CITED = re.compile(r"(.*) \(((?:eq:|thm:|Section ).*)\)")  # a meaning with its place in the paper
@@ -101,16 +102,12 @@ def label(
     about_events: dict[str, Any] = {}
     if context.fold is not None and path.folded is not None:
         last = len(times) - 1 if is_flow else num_steps
-        for name, (axes, value) in context.fold.describe(path.folded, last).items():
-            value = value if along == "step" else at_times(name, value, clock)
-            name = f"event_{name}" if name in variables or name in coords else name
-            variables[name] = (axes, value, {"long_name": _EVENTS.get(name, name)})
-        about_events = _about_events(variables)
+        described = context.fold.describe(path.folded, last)
+        taken = {*variables, *coords}
+        variables |= label_events(described, None if along == "step" else clock, taken)
+        about_events = about_events_in(variables)
     problem = getattr(system, "problem", None)
-    if problem is not None:
-        for name, axes in problem.axes().items():
-            if name != "probs":  # a coordinate
-                variables[f"problem_{name}"] = (axes, np.asarray(getattr(problem, name)))
+    variables |= {} if problem is None else label_problem(problem)
     for when, kept in (("start", first), ("final", path.final)):
         for name, value in kept.items():
             axes, symbol = _axes_of(name, np.ndim(value)), "W" if name == "weights" else name
@@ -132,11 +129,32 @@ def label(
     return Labelled(variables, coords, attrs, source)
 
 
+def label_events(
+    described: Any, clock: Callable[[Any], Any] | None, taken: Any = ()
+) -> dict[str, Any]:
+    """Events as variables; where they are counted in records, the clock says when those were."""
+    variables = {}
+    for name, (axes, value) in described.items():
+        value = value if clock is None else at_times(name, value, clock)
+        name = f"event_{name}" if name in taken else name
+        variables[name] = (axes, value, {"long_name": _EVENTS.get(name, name)})
+    return variables
+
+
+def label_problem(problem: Problem) -> dict[str, Any]:
+    """The arrays of a problem as variables; its frequencies are a coordinate."""
+    return {
+        f"problem_{name}": (axes, np.asarray(getattr(problem, name)))
+        for name, axes in problem.axes().items()
+        if name != "probs"
+    }
+
+
 def _axes_of(name: str, ndim: int) -> tuple[str, ...]:
     return ("row", "col") if name == "weights" else tuple(f"{name}_{i}" for i in range(ndim))
 
 
-def _about_events(variables: dict[str, Any]) -> dict[str, Any]:
+def about_events_in(variables: dict[str, Any]) -> dict[str, Any]:
     """Which loss was read, and how many events were counted without being kept one by one."""
     if "event_step" not in variables and "spike_step" not in variables:
         return {}
