@@ -49,7 +49,11 @@ class AbstractDynamics(Stability):
     is_isotropic = False  # whether it shakes the entries of W themselves
     # Whether a run in the space of margins needs nothing but them: not even lengths of updates.
     needs_margins_only = False
-    end = float("nan")  # the flow time at which a whole run ends; NaN if that is not known
+
+    @property
+    def end(self) -> float:
+        """The flow time at which a whole run ends; NaN if that is not known."""
+        return float("nan")
 
     def state_of(self, inner: Any) -> Any:
         """The state within what is carried."""
