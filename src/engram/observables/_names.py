@@ -88,6 +88,7 @@ def batch_loss(moment: Moment) -> Array:
 
 
 def stability_gap(moment: Moment) -> Array:
+    """How far the sharpness is below what the method bears; preconditioned where the method is."""
     system, state = moment.system, moment.state
     threshold = moment.dynamics.threshold(moment.carry.index)
     preconditioner = moment.dynamics.preconditioner(moment.carry.inner)

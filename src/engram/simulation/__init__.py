@@ -1,11 +1,11 @@
 """One call from a problem and a dynamics to a labelled dataset."""
 
 from engram.simulation._compare import compare as compare
-from engram.simulation._differences import common_part as common_part
-from engram.simulation._differences import differences as differences
 from engram.simulation._dataset import about_events_in as about_events_in
 from engram.simulation._dataset import label_events as label_events
 from engram.simulation._dataset import label_problem as label_problem
+from engram.simulation._differences import common_part as common_part
+from engram.simulation._differences import differences as differences
 from engram.simulation._drive import drive as drive
 from engram.simulation._events import events as events
 from engram.simulation._segments import segment_size as segment_size
