@@ -1,5 +1,6 @@
 """The explorer in a real browser: every control, the keyboard, links, exports, presets, faults."""
 
+import gc
 import http.server
 import json
 import os
@@ -7,6 +8,7 @@ import re
 import shutil
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -35,6 +37,10 @@ def browser():
         )
         yield made
         made.close()
+    # Playwright may leave a pipe of its driver to the garbage collector, which then warns in another test.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 class Visit:

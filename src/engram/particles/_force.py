@@ -15,6 +15,8 @@ def pull(problem: Problem, w: Scores, law: Array) -> Scores:
 
     Each entry is a difference of two products of probabilities that are both exact in the log
     domain, $q_y\,(1 - t_y) - t_y\,(1 - q_y)$ with $1 - q_y$ summed over the other classes.
+
+    Paper: eq:grad, for one token and class.
     """
     w = centred(w)
     if problem.is_noisy and law.ndim == 1:

@@ -181,7 +181,8 @@ class Fingerprint:
 
 def _named(thing: Any) -> str:
     """The full name of a function or a class, with the version of the library that has it."""
-    root = sys.modules.get(thing.__module__.partition(".")[0])
+    # What a decorator made may have no module.
+    root = sys.modules.get((thing.__module__ or "").partition(".")[0])
     version = getattr(root, "__version__", "") if _is_library(thing.__module__) else ""
     return f"{thing.__module__}.{thing.__qualname__} {version}"
 
