@@ -28,7 +28,7 @@ class Evidence:
         cases: How many cases there were, if more than `slack` has entries.
     """
 
-    slack: np.ndarray
+    slack: np.ndarray | np.floating
     where: Mapping[str, Any]
     tolerance: float = ROUNDING
     note: str = ""

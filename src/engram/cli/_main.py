@@ -36,7 +36,7 @@ for _command in _COMMANDS:
     app.command(cls=Command)(_command)
 
 
-def _print_version(asked: bool) -> None:
+def _print_version(asked: bool | None) -> None:
     if asked:
         typer.echo(f"engram {engram.__version__}")
         raise typer.Exit
@@ -44,7 +44,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[bool | None, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = None,
 ) -> None:  # fmt: skip
     del version  # printed
 

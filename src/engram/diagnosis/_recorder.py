@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -187,7 +187,7 @@ class Recorder:
         """Let go of the store; records are complete without this."""
         self._records.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Recorder":
         return self
 
     def __exit__(self, *_: object) -> None:

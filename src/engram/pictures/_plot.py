@@ -1,7 +1,7 @@
 """plot: a picture of whatever engram computed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import xarray as xr
 from matplotlib.figure import Figure
@@ -22,6 +22,7 @@ _KINDS = {
 }
 
 
+@runtime_checkable
 class HasLog(Protocol):
     """A training, whose log is drawn."""
 

@@ -1,7 +1,7 @@
 """A picture of a sweep: a curve, a map with level lines, small multiples, or a bifurcation diagram."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import xarray as xr
@@ -21,6 +21,7 @@ _LINE = "#E8543F"  # of theory
 _CLASSES = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#000000"]
 
 
+@runtime_checkable
 class Line(Protocol):
     """A line of theory across a sweep, as `engram.sweeps.boundary` gives it.
 
