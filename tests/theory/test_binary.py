@@ -70,8 +70,8 @@ def test_log_bounds_hold_from_their_thresholds_on_and_are_refused_below():
 @pytest.mark.parametrize(("x", "first"), [(0.1, 29), (1.0, 5), (1.8, 199)])
 def test_the_printed_bound_fails_when_it_is_said_to(x, first):
     m = descend(np.array([x]), 500)[:, 0]
-    told = printed.descent_margin_bound(np.arange(1, 501), x, 1.0)
-    assert 1 + np.argmax(m[1:] < told) == first
+    bound = printed.descent_margin_bound(np.arange(1, 501), x, 1.0)
+    assert 1 + np.argmax(m[1:] < bound) == first
     assert first <= binary.log_bound_failure(x, 1.0)
 
 

@@ -40,7 +40,7 @@ def test_spike_threshold_of_nearly_equal_parallel_tokens(gap):
 
 
 @pytest.mark.parametrize(
-    ("ask", "told"),
+    ("ask", "message"),
     [
         (lambda: binary.weak_log_bound(-3, 1.0, 1.0), "steps >= 0 fails: got -3"),
         (lambda: binary.descent_margin_bound(5, -1.0, 1.0), "rate >= 0 fails: got -1"),
@@ -54,8 +54,8 @@ def test_spike_threshold_of_nearly_equal_parallel_tokens(gap):
         (lambda: multiclass.early_weights([1.0, 2.0], engram.orthonormal(2, 2)), "time is one number"),
     ],
 )  # fmt: skip
-def test_hypotheses_are_named(ask, told):
-    with pytest.raises(HypothesisError, match=told):
+def test_hypotheses_are_named(ask, message):
+    with pytest.raises(HypothesisError, match=message):
         ask()
 
 

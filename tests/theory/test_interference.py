@@ -19,8 +19,8 @@ def flow(alpha, p1, times, contrast=2.0):
 @pytest.mark.parametrize(("alpha", "p1"), [(0.0, 0.75), (0.6, 0.5), (-1.0, 0.8), (1.0, 0.75)])
 def test_solvable_cases_solve_the_flow(alpha, p1):
     times = np.geomspace(1e-2, 1e4, 20)
-    told = np.array(interference.flow_solution(times, alpha, p1))
-    assert told == pytest.approx(flow(alpha, p1, times), abs=1e-8)
+    expected = np.array(interference.flow_solution(times, alpha, p1))
+    assert expected == pytest.approx(flow(alpha, p1, times), abs=1e-8)
 
 
 def test_velocity_is_that_of_the_margins():
@@ -33,8 +33,8 @@ def test_velocity_is_that_of_the_margins():
 
 
 def test_the_printed_velocity_is_twice_the_true_one():
-    told = np.array(printed.half_velocity(0.1, 0.2, 0.5, 0.75))
-    assert told == pytest.approx(
+    expected = np.array(printed.half_velocity(0.1, 0.2, 0.5, 0.75))
+    assert expected == pytest.approx(
         2 * np.array(interference.flow_velocity(0.1, 0.2, 0.5, 0.75)), rel=1e-14
     )
 

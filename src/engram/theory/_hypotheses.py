@@ -26,15 +26,15 @@ def read(**values: Any) -> tuple[Any, ...]:
                 "Wrap the outer call in `with jax.enable_x64(True):`."
             )
         return jnp, *(jnp.asarray(value, float) for value in values.values())
-    found = []
+    arrays = []
     for name, value in values.items():
         array = read_array(name, value)
         if array.dtype.kind not in "fiu":
             raise InputError(f"`{name}` must be real, got dtype {array.dtype}. Pass numbers.")
         array = array.astype(np.float64)
         check_finite(name, array)
-        found.append(array)
-    return np, *found
+        arrays.append(array)
+    return np, *arrays
 
 
 # What a name may be, wherever it is asked for.

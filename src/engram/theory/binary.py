@@ -70,7 +70,7 @@ def flow_origin(rate: ArrayLike, start: ArrayLike = 0.0) -> Numbers:
     return -(xp.exp(m0) + m0) / c
 
 
-def flow_correction(s: ArrayLike) -> Numbers:
+def flow_correction(s: Numbers) -> Numbers:
     r"""The function $h$ of $m_t = \log s - h(s)$, $s = c_x (t - t_0)$.
 
     With $s = m + e^m$ it is $\log(1 + m e^{-m})$, which loses no digits as s grows.
@@ -84,7 +84,7 @@ def flow_correction(s: ArrayLike) -> Numbers:
     return xp.where(large, xp.log1p(xp.where(large, m * xp.exp(-m), 0.0)), xp.log(s) - m)[()]
 
 
-def flow_correction_bounds(s: ArrayLike) -> tuple[Numbers, Numbers]:
+def flow_correction_bounds(s: Numbers) -> tuple[Numbers, Numbers]:
     r"""$\tfrac12 \log(s)/s \le h(s) \le 1.02372 \log(s)/s$ for $s \ge 1$; both constants are sharp.
 
     Paper: thm:ortho-bin prints the constants 0 and 2; $s \ge 1$ means a margin that is not negative.

@@ -204,7 +204,7 @@ def half_gap_exponent(correlation: ArrayLike) -> Numbers:
     return xp.minimum((1 + alpha) / (1 - alpha), 1.0)
 
 
-def slow_share(kappa: ArrayLike) -> Numbers:
+def slow_share(kappa: Numbers) -> Numbers:
     r"""$I(\kappa) = \kappa \int_1^\infty \frac{z^{\kappa-1}}{2z - 1}\,dz = \sum_{n \ge 1} \frac{\kappa\,2^{-n}}{n - \kappa}$, below 1 for $\kappa < 0.6252$.
 
     Paper: not in the paper; see `half_gap_deviation_lower_bound`.

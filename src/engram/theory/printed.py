@@ -18,8 +18,8 @@ def scores(problem: Problem, W: ArrayLike) -> Float[Array, "N M"]:
 
     Paper: eq:model-prob.
     """
-    xp, W = read(W=W)
-    return problem.inputs @ W @ problem.outputs.T
+    _, matrix = read(W=W)
+    return problem.inputs @ matrix @ problem.outputs.T
 
 
 def flow_margin(times: ArrayLike, rate: ArrayLike) -> Numbers:
