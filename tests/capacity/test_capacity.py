@@ -150,9 +150,9 @@ def test_of_the_best_sectors_the_widest_is_chosen():
 
 def test_a_margin_of_zero_is_forgotten():
     # The same token twice, with both classes, equally often: the loss is least at W = 0.
-    told = capacity.calibration(engram.two_tokens(1.0, 0.5))
-    assert told.forgotten.tolist() == [0, 1]
-    assert (told.error, told.least.error) == (1, 0.5)
+    result = capacity.calibration(engram.two_tokens(1.0, 0.5))
+    assert result.forgotten.tolist() == [0, 1]
+    assert (result.error, result.least.error) == (1, 0.5)
 
 
 def test_opposite_tokens_lose_one_whatever_the_rounding():
@@ -218,18 +218,18 @@ def test_what_the_direction_leaves_open_is_minimised():
     assert m[2] > 0
     far = memory.loss(problem, found.weights + 60 * found.direction)
     assert far == pytest.approx(entropy, rel=1e-12)
-    told = capacity.calibration(problem)
-    assert told.forgotten.tolist() == [1]
-    assert told.excess == pytest.approx(0.0, abs=1e-12)
+    result = capacity.calibration(problem)
+    assert result.forgotten.tolist() == [1]
+    assert result.excess == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_most_frequent_token_may_be_forgotten():
     problem = engram.Problem(
         [[1.0, 0.0], [-0.8, 0.6], [-0.8, -0.6]], np.eye(2), [0.4, 0.3, 0.3], [0, 0, 0]
     )
-    told = capacity.calibration(problem)
-    assert told.forgotten.tolist() == [0]
-    assert (told.error, told.least.error, told.excess) == pytest.approx((0.4, 0.3, 0.1))
+    result = capacity.calibration(problem)
+    assert result.forgotten.tolist() == [0]
+    assert (result.error, result.least.error, result.excess) == pytest.approx((0.4, 0.3, 0.1))
 
 
 def test_cover_counts_labellings():
@@ -252,12 +252,12 @@ def test_reference_landscapes_of_figure_4():
     cases = [case for case in references.load("fig4")["cases"] if "exact" in case]
     assert [case["seed"] for case in cases] == [39, 81]
     for case in cases:
-        told, exact = capacity.calibration(references.problem_of(case)), case["exact"]
-        assert told.excess == pytest.approx(exact["excess"], abs=1e-12)
-        assert told.least.error == pytest.approx(exact["err01_min"], abs=1e-12)
-        assert told.forgotten.tolist() == exact["misclassified_at_minimiser"]
+        result, exact = capacity.calibration(references.problem_of(case)), case["exact"]
+        assert result.excess == pytest.approx(exact["excess"], abs=1e-12)
+        assert result.least.error == pytest.approx(exact["err01_min"], abs=1e-12)
+        assert result.forgotten.tolist() == exact["misclassified_at_minimiser"]
         if exact["loss_min"] is not None:
-            assert told.minimiser.loss == pytest.approx(exact["loss_min"], rel=1e-13)
+            assert result.minimiser.loss == pytest.approx(exact["loss_min"], rel=1e-13)
 
 
 def test_noisy_targets_are_refused():
@@ -270,11 +270,11 @@ def test_noisy_targets_are_refused():
 def test_what_is_forgotten_at_infinity_is_decided_class_by_class():
     inputs, outputs = [[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]], [[-1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
     problem = engram.Problem(inputs, outputs, [0.1, 0.5, 0.4], [2, 1, 2])
-    told = capacity.calibration(problem)
-    W = told.minimiser.weights + 1e4 * told.minimiser.direction
+    result = capacity.calibration(problem)
+    W = result.minimiser.weights + 1e4 * result.minimiser.direction
     wrong = np.flatnonzero(memory.margins(problem, W) <= 0)
-    assert told.forgotten.tolist() == wrong.tolist() == [0]
-    assert told.excess == pytest.approx(0.0, abs=1e-12)
+    assert result.forgotten.tolist() == wrong.tolist() == [0]
+    assert result.excess == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("length", [1e-3, 1e-5, 1e-9])

@@ -27,9 +27,9 @@ def test_tokens_in_general_position_are_all_recalled_up_to_the_dimension(M):
 def test_two_classes_forget_something_as_often_as_cover_cannot_store():
     N, d, draws = np.array([3, 6]), np.array([2, 3]), 100
     found = capacity.forgetting_rate(N, d, draws=draws)
-    told = 1 - np.stack([capacity.storage_probability(N, int(dim)) for dim in d], 1)
-    error = np.sqrt(told * (1 - told) / draws)
-    assert (np.abs(found.any_rate - told) <= 4 * error + 1e-12).all()
+    expected = 1 - np.stack([capacity.storage_probability(N, int(dim)) for dim in d], 1)
+    error = np.sqrt(expected * (1 - expected) / draws)
+    assert (np.abs(found.any_rate - expected) <= 4 * error + 1e-12).all()
     assert (found.num_unsolved == 0).all()
     assert (found.rate <= found.any_rate).all()
 
@@ -40,9 +40,9 @@ def test_forgotten_is_what_calibration_forgets(N, M, d):
     found = capacity.forgetting_rate(
         N, d, num_classes=M, draws=40, progress=lambda done, total: calls.append((done, total))
     )
-    told = [capacity.calibration(problem).forgotten for problem in problems(N, M, d, 40)]
-    assert found.rate.item() == np.mean([0 in forgotten for forgotten in told])
-    assert found.any_rate.item() == np.mean([len(forgotten) > 0 for forgotten in told])
+    expected = [capacity.calibration(problem).forgotten for problem in problems(N, M, d, 40)]
+    assert found.rate.item() == np.mean([0 in forgotten for forgotten in expected])
+    assert found.any_rate.item() == np.mean([len(forgotten) > 0 for forgotten in expected])
     assert calls == [(k + 1, 40) for k in range(40)]
 
 
@@ -69,8 +69,8 @@ def test_a_cell_does_not_depend_on_the_others():
 def test_the_likeliest_token_is_the_last_if_frequencies_rise():
     found = capacity.forgetting_rate(6, 2, exponent=-1.0, draws=60)
     drawn = [_forgetting._draw(0, 6, 2, 2, k, -1.0) for k in range(60)]
-    told = [5 in capacity.calibration(problem).forgotten for problem in drawn]
-    assert found.rate.item() == np.mean(told) > 0
+    expected = [5 in capacity.calibration(problem).forgotten for problem in drawn]
+    assert found.rate.item() == np.mean(expected) > 0
 
 
 def test_draws_that_are_not_certified_are_counted_and_left_out(monkeypatch):
@@ -84,9 +84,11 @@ def test_draws_that_are_not_certified_are_counted_and_left_out(monkeypatch):
 
     monkeypatch.setattr(_forgetting, "loss_minimiser", sometimes)
     found = capacity.forgetting_rate(5, 2, draws=40)
-    told = [len(capacity.calibration(problem).forgotten) > 0 for problem in problems(5, 2, 2, 40)]
+    expected = [
+        len(capacity.calibration(problem).forgotten) > 0 for problem in problems(5, 2, 2, 40)
+    ]
     assert found.num_unsolved.item() == 30
-    assert found.any_rate.item() == np.mean(told[::4])
+    assert found.any_rate.item() == np.mean(expected[::4])
 
 
 def test_a_cell_without_certified_draws_says_nothing(monkeypatch):

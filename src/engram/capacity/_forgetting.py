@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from engram._checks import InputError, check_count, check_scalar
+from engram._checks import InputError, check_count, check_scalar, read_array
 from engram._types import ArrayLike, Scalar
 from engram.capacity._calibration import forgotten_tokens
 from engram.capacity._minimiser import loss_minimiser
@@ -81,14 +81,14 @@ def forgetting_rate(
 
 
 def _counts(name: str, values: ArrayLike) -> list[int]:
-    values = [values] if np.ndim(values) == 0 else list(values)
-    if not values:
-        raise InputError(f"`{name}` must not be empty, got {values}. Give one number or several.")
-    return [check_count(name, value) for value in values]
+    counts = np.atleast_1d(read_array(name, values)).tolist()
+    if not counts:
+        raise InputError(f"`{name}` must not be empty, got {counts}. Give one number or several.")
+    return [check_count(name, count) for count in counts]
 
 
 def _draw(key: int, N: int, M: int, d: int, k: int, exponent: float) -> Problem:
-    # As `on_sphere`, which compiles anew for each N and d: for longer than all draws of a cell take.
+    # As `on_sphere`, which recompiles for each N and d; that takes longer than all draws of a cell.
     rows = np.random.default_rng((key, N, d, k)).normal(size=(N + M, d))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return Problem(rows[:N], rows[N:], zipf(N, exponent), np.arange(N) % M)

@@ -78,13 +78,13 @@ def _recession(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scale, and directions that grow different ones add up.
     """
     count, n = rows.shape
-    found = linear_program(
+    solution = linear_program(
         np.append(np.zeros(n), -np.ones(count)),
         A_ub=np.hstack([-unit_rows(rows)[0], np.eye(count)]),
         b_ub=np.zeros(count),
         bounds=[(None, None)] * n + [(0.0, 1.0)] * count,
     )
-    return found.x[n:] > 0.5, found.x[:n]
+    return solution.x[n:] > 0.5, solution.x[:n]
 
 
 class Kept(NamedTuple):
@@ -151,16 +151,16 @@ def _separates(rows: np.ndarray, v: np.ndarray) -> bool:
     return bool((rows @ v > 1e-6 * np.linalg.norm(rows, axis=1) * np.linalg.norm(v)).all())
 
 
-def _is_minimum(kept: Kept, found: Newton) -> bool:
+def _is_minimum(kept: Kept, newton: Newton) -> bool:
     r"""Whether Newton's method ended beside a minimiser, and not on its way to infinity.
 
     Along any line $|f^{(3)}| \le L f^{(2)}$, L being the largest gap between two rows of a token, so that the
     slope rises by at least $\lambda / L$, $\lambda$ the least eigenvalue of the Hessian; a minimiser exists
     if the decrement is below $\sqrt\lambda / L$ (Bach 2010, Proposition 2).
     """
-    values = np.linalg.eigvalsh(found.hessian)
+    values = np.linalg.eigvalsh(newton.hessian)
     least, most = values.min(initial=np.inf), values.max(initial=0.0)
     gap = 2 * np.linalg.norm(kept.rows, axis=1).max(initial=0.0)
     # An eigenvalue that is rounding beside the largest shows nothing.
-    sure = least > 1e-10 * most and 2 * gap * found.decrement < np.sqrt(least)
-    return bool(found.steps < _TRIAL_STEPS and sure)
+    sure = least > 1e-10 * most and 2 * gap * newton.decrement < np.sqrt(least)
+    return bool(newton.steps < _TRIAL_STEPS and sure)
