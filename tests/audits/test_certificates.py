@@ -39,10 +39,10 @@ def test_a_comparison_is_proved_only_if_the_balls_are_apart(
 
 @pytest.mark.parametrize("name", [c.id for c in CLAIMS.values() if c.certificates])
 def test_every_certificate_proves(name):
-    found = CLAIMS[name].certificates()
-    assert found
-    assert all(certificate.is_proved for certificate in found)
-    assert all(certificate.sides() for certificate in found)
+    certificates = CLAIMS[name].certificates()
+    assert certificates
+    assert all(certificate.is_proved for certificate in certificates)
+    assert all(certificate.sides() for certificate in certificates)
 
 
 def test_balls_contain_the_floating_point_paths():
@@ -52,8 +52,8 @@ def test_balls_contain_the_floating_point_paths():
         assert abs(float(ball.mid()) - m) < 1e-13
         m += 0.5 / (1 + np.exp(m))
     m1, m2 = _balls.pair_descent(fmpq(19, 20), fmpq(3, 4), 2, 10, 1)[1]
-    told = interference.descent_step(0.0, 0.0, 10.0, 0.95, 0.75)
-    assert (float(m1.mid()), float(m2.mid())) == pytest.approx(told, rel=1e-14)
+    expected = interference.descent_step(0.0, 0.0, 10.0, 0.95, 0.75)
+    assert (float(m1.mid()), float(m2.mid())) == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize("s", [fmpq(-50), fmpq(1, 2), fmpq(1), fmpq(10**6)])

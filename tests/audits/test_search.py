@@ -5,7 +5,7 @@ import pytest
 
 import engram
 from engram._checks import InputError
-from engram.audits import audit, bound
+from engram.audits import audit, bound, curves_of
 
 
 def test_a_true_bound_holds():
@@ -23,6 +23,18 @@ def test_a_narrow_violation_is_found_by_descending():
     assert finding.verdict == "FALSE-AS-PRINTED"
     assert finding.changes
     assert finding.printed.at["x"] == pytest.approx(0.3, abs=0.01)
+
+
+def test_a_claim_with_one_parameter_is_drawn_as_slack_over_it():
+    box = {"learning_rate": (0.01, 10.0, "log")}
+    (finding,) = audit(
+        [bound("", lambda learning_rate: 1 - learning_rate, box, draws=8, searches=0)]
+    )
+    curves = curves_of(finding)
+    name, rates = curves.x
+    assert (name, curves.log_x) == ("learning rate", True)
+    assert (np.diff(rates) >= 0).all()
+    assert np.allclose(curves.series["slack"], 1 - rates)
 
 
 def test_corners_and_decades_are_tried():
@@ -72,7 +84,7 @@ def test_a_bad_box_is_refused(box, match):
 
 
 def test_unknown_claims_are_refused():
-    with pytest.raises(InputError, match="C01 to C66, got C99"):
+    with pytest.raises(InputError, match="a number such as C15 or a Python file, got C99"):
         audit("C99")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from engram._checks import InputError
 from engram.audits import claims
-from engram.audits.claims._checks import Checks, claims_of, join
+from engram.audits.claims._checks import Checks, claims_in, join
 
 FOLDER = resources.files("engram.audits.claims")
 
@@ -67,8 +67,21 @@ def test_words_that_do_not_match_the_checks_are_refused(old, new, match):
         join(CHECKS, WORDS.replace(old, new), "two.toml")
 
 
-def test_each_part_of_the_paper_has_one_text_in_order():
-    texts = {file.name for file in FOLDER.iterdir() if file.name.endswith(".toml")}
-    assert texts == {f"{part.__name__.rpartition('.')[2]}.toml" for part in claims._PARTS}
-    found = [claim.id for part in claims._PARTS for claim in claims_of(part)]
-    assert found == sorted(set(found)) == list(claims.CLAIMS)
+def test_every_claim_is_there_once_and_sections_follow_the_paper():
+    folders = {file.name for file in FOLDER.iterdir() if file.is_dir() and file.name[0] != "_"}
+    assert folders == set(claims.SECTIONS)
+    for section in claims.SECTIONS:
+        numbers = [claim.id for claim in claims_in(section)]
+        assert numbers == sorted(numbers)
+    assert len(claims.CLAIMS) == sum(len(claims_in(section)) for section in claims.SECTIONS)
+
+
+def test_a_claim_without_words_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "c01_alone.py").touch()
+    (tmp_path / "_shared.py").touch()
+    monkeypatch.setattr(resources, "files", lambda package: tmp_path)
+    with pytest.raises(InputError, match="`plane` must have c01_alone.toml with its words. Add it"):
+        claims_in("plane")
+    (tmp_path / "c01_alone.py").rename(tmp_path / "c01_alone.toml")
+    with pytest.raises(InputError, match="`plane` must have c01_alone.py with its checks. Add it"):
+        claims_in("plane")

@@ -2,6 +2,7 @@
 
 from engram.audits._audit import audit as audit
 from engram.audits._audit import audit_each as audit_each
+from engram.audits._audit import load_claim as load_claim
 from engram.audits._audit import select as select
 from engram.audits._certificate import Certificate as Certificate
 from engram.audits._claim import Amendment as Amendment

@@ -1,6 +1,9 @@
 """audit: the verb. It runs claims and says what it found."""
 
+import importlib
+import os
 import runpy
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,7 +15,9 @@ from engram.audits._claim import Claim, Finding
 from engram.audits._search import LISTENER
 
 
-def audit(claims: Any = None, *, seed: int = 0) -> list[Finding]:
+def audit(
+    claims: str | Claim | Iterable[str | Claim] | None = None, *, seed: int = 0
+) -> list[Finding]:
     """Check claims by running them: the paper's, by number, or your own.
 
     Each check draws many random and extreme parameters, evaluates the statement as printed and the
@@ -64,10 +69,35 @@ def select(claims: Any = None) -> list[Claim]:
         known = claim if isinstance(claim, Claim) else by_name.get(str(claim).upper())
         if known is None:
             raise InputError(
-                f"CLAIM must be one of C01 to {max(CLAIMS)}, got {claim}. `engram audit` lists them."
+                f"CLAIM must be a number such as C15 or a Python file, got {claim}. `engram audit` lists all."
             )
         selected.append(known)
     return selected
+
+
+def load_claim(place: str) -> Claim:
+    """The claim that a module has under a name, such as "my_bounds:claim"; this folder is searched, too."""
+    module, _, name = place.partition(":")
+    if not module or not name.isidentifier():
+        raise InputError(f"--claim must be MODULE:NAME, as in my_bounds:claim, got {place}.")
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        value = getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:  # whatever the user's code does
+        message = " ".join(str(error).split())
+        raise InputError(
+            f"--claim {place} cannot be loaded ({type(error).__name__}: {message}). "
+            f"Import {module} by itself to see where."
+        ) from error
+    finally:
+        sys.path.remove(here)
+    if not isinstance(value, Claim):
+        raise InputError(
+            f"--claim {place} must be a claim, as in `{name} = engram.audits.bound(...)`, "
+            f"got a {type(value).__name__}."
+        )
+    return value
 
 
 def _is_file(claim: Any) -> bool:

@@ -9,7 +9,9 @@ import numpy as np
 from engram.audits._certificate import Certificate
 from engram.audits._evidence import Evidence
 
-Verdict = Literal["HOLDS", "HOLDS-UNDER-CONDITIONS", "FALSE-AS-PRINTED", "TYPO", "NOT-TESTABLE"]
+Verdict = Literal[
+    "HOLDS", "HOLDS-UNDER-CONDITIONS", "FALSE-AS-PRINTED", "TYPO", "NOT-TESTABLE", "CONJECTURE"
+]  # fmt: skip
 Check = Callable[[int], Evidence]  # from a seed to what was found
 
 
@@ -40,13 +42,15 @@ class Claim:
 
     Args:
         id: A short name, such as "C15".
-        label: Where it stands in the paper: a LaTeX label.
+        label: Where it stands in the paper: a LaTeX label. Empty for a theorem of ours, or a claim of yours.
         title: The statement in a few words.
         statement: The statement, in our words.
         verdict: The verdict on record; an audit that finds another one says so.
         printed: Checks the statement as printed. None if it cannot be tested.
         hypotheses: How the statement is read: what it is taken to assume.
-        why: Why it fails, with numbers.
+        why: Why it fails, with numbers; of a statement that holds, a remark, such as a counterexample to
+            more than it says.
+        proof: A proof in outline of the statement itself.
         amendment: What is true instead.
         certificates: Comparisons in ball arithmetic, computed again each time.
         curves: What to draw.
@@ -61,11 +65,17 @@ class Claim:
     printed: Check | None
     hypotheses: str = ""
     why: str = ""
+    proof: str = ""
     amendment: Amendment | None = None
     certificates: Callable[[], Sequence[Certificate]] | None = None
     place: str = ""  # where it stands, if the label is only the nearest one
     follows_from: str = ""
     curves: Callable[[], Curves] | None = None
+
+    @property
+    def is_of_the_paper(self) -> bool:
+        """Whether the paper states it; else it is a theorem of ours, or a claim of yours."""
+        return bool(self.label)
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,13 +97,14 @@ class Finding:
         """The verdict that the checks give now.
 
         Whether a statement that fails is wrong, lacks a condition or is misprinted is for people
-        to say, and on record; whether it fails is found here.
+        to say, and on record; whether it fails is found here. So is whether what holds in every case has
+        a proof: without one it is a conjecture.
         """
         if self.printed is None:
             return "NOT-TESTABLE"
         if self.printed.holds:
-            return "HOLDS"
-        fails = self.claim.verdict not in ("HOLDS", "NOT-TESTABLE")
+            return "CONJECTURE" if self.claim.verdict == "CONJECTURE" else "HOLDS"
+        fails = self.claim.verdict not in ("HOLDS", "NOT-TESTABLE", "CONJECTURE")
         return self.claim.verdict if fails else "FALSE-AS-PRINTED"
 
     @property

@@ -96,11 +96,14 @@ def plane_minimiser(z: np.ndarray, p: np.ndarray, steps: int = 60) -> np.ndarray
         slope = -np.einsum("bn,bni->bi", p * off, z)
         curve = np.einsum("bn,bni,bnj->bij", p * off * (1 - off), z, z)
         move = -np.linalg.solve(curve + 1e-14 * np.eye(2), slope[..., None])[..., 0]
-        size = np.ones(len(z))
+        size, before = np.ones(len(z)), loss(g)
         for _ in range(30):
-            size = np.where(loss(g + size[:, None] * move) > loss(g), size / 2, size)
-        better = loss(g + size[:, None] * move) <= loss(g)
-        g = g + (size * better)[:, None] * move
+            rises = loss(g + size[:, None] * move) > before
+            size = np.where(rises, size / 2, size)
+            if not rises.any():
+                break
+        size = np.where(loss(g + size[:, None] * move) <= before, size, 0.0)
+        g = g + size[:, None] * move
     return g
 
 

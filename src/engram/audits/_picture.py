@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 
 from engram.audits._claim import Curves, Finding
+from engram.audits._evidence import Evidence
 
 # Okabe and Ito's colours; the line styles tell the curves apart without them.
 _STYLES = {
     "true": {"color": "#000000", "linewidth": 2.2},
     "printed": {"color": "#D55E00", "linestyle": "--", "linewidth": 1.8},
     "corrected": {"color": "#0072B2", "linestyle": "-.", "linewidth": 1.8},
+    "violated below": {"color": "#666666", "linestyle": ":", "linewidth": 1.5},
 }
 _OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKS = {"true": "●", "printed": "×", "corrected": "○"}
@@ -19,9 +21,11 @@ _MORE_MARKS = "◆△□+abcdefghijklmnopqrstuvwxyz"
 
 
 def curves_of(finding: Finding) -> Curves | None:
-    """The claim's own curves; without any, the slack of all cases in rising order."""
+    """The claim's own curves; without any, the slack over one parameter, or of all cases in rising order."""
     if finding.claim.curves is not None:
         return finding.claim.curves()
+    if not finding.claim.is_of_the_paper and (curves := _over_the_parameter(finding.printed)):
+        return curves
     share = np.linspace(0, 1, 200)
     series = {
         name: np.quantile(evidence.slack, share)
@@ -30,6 +34,26 @@ def curves_of(finding: Finding) -> Curves | None:
     }
     title = "slack of all cases, in rising order"
     return Curves(title, ("share of cases", share), series, "slack") if series else None
+
+
+def _over_the_parameter(evidence: Evidence | None) -> Curves | None:
+    """The slack in each case of a box of one parameter, whose cases the search has chosen."""
+    parameters = (
+        {} if evidence is None else {k: v for k, v in evidence.where.items() if k != "index"}
+    )
+    if (
+        evidence is None
+        or len(parameters) != 1
+        or evidence.slack.ndim != 1
+        or evidence.slack.size < 2
+    ):
+        return None
+    ((name, values),) = parameters.items()
+    order, values = np.argsort(values), np.asarray(values, float)
+    wide = values.min() > 0 and values.max() > 30 * values.min()
+    series = {"violated below": np.zeros(len(values)), "slack": evidence.slack[order]}
+    title = "room that the statement has left, in its worst case over the trajectory"
+    return Curves(title, (name.replace("_", " "), values[order]), series, "slack", log_x=wide)
 
 
 def draw(axes: Any, curves: Curves) -> None:

@@ -59,6 +59,21 @@ def _classes(rate: Any, norms: Any, start: Any) -> tuple[Any, ...]:
     return system, state, lambda state: state.scores
 
 
+def _memory(inputs: Any, outputs: Any, probs: Any, labels: Any, start: Any) -> tuple[Any, ...]:
+    """Any problem, as particles with the given scores."""
+    system = ParticleSystem(Problem(inputs, outputs, probs, labels))
+    state = dataclasses.replace(system.start(), scores=start)
+    return system, state, lambda state: state.scores
+
+
+def _of_one_shape(problems: Any, weights: Any) -> tuple[np.ndarray, ...]:
+    """The parameters of `_memory` for problems of one shape and the W that each starts from."""
+    stack = lambda name: np.stack([np.asarray(getattr(problem, name)) for problem in problems])
+    inputs, outputs = stack("inputs"), stack("outputs")
+    scores = inputs @ np.swapaxes(weights, 1, 2) @ np.swapaxes(outputs, 1, 2)
+    return inputs, outputs, stack("probs"), stack("labels"), scores
+
+
 @functools.partial(jax.jit, static_argnames=("make", "last"))
 def _descents(make: Any, params: Any, learning_rates: Any, at: Any, last: int) -> Any:
     """One descent per entry of the parameters, from which `make` makes a system and its start."""
@@ -82,15 +97,15 @@ def _compiled_flows(make: Any, params: Any, times: Any) -> Any:
     return jax.vmap(one)(*params)
 
 
-_LANES = 16  # flows are costly to compile: batches are filled up to a multiple of this
+_LANES = 16  # flows are costly to compile: every batch has this many
 
 
 def _flows(make: Any, params: Any, times: Any) -> Any:
-    """One flow per entry of the parameters; the last is repeated up to a full batch."""
+    """One flow per entry of the parameters, in batches; the last entry is repeated up to a full one."""
     count = len(params[0])
-    rows = np.minimum(np.arange(count + -count % _LANES), count - 1)
-    filled = tuple(np.asarray(values)[rows] for values in params)
-    return _compiled_flows(make, filled, times)[:count]
+    rows = np.minimum(np.arange(count + -count % _LANES), count - 1).reshape(-1, _LANES)
+    filled = [tuple(np.asarray(values)[batch] for values in params) for batch in rows]
+    return np.concatenate([_compiled_flows(make, batch, times) for batch in filled])[:count]
 
 
 @in_double
@@ -104,10 +119,12 @@ def descend_pairs(
 
 
 @in_double
-def flow_pairs(correlation: Any, p1: Any, contrast: Any, times: Any) -> Any:
-    """Both margins of two tokens under gradient flow from zero, shape (runs, times, 2)."""
+def flow_pairs(
+    correlation: Any, p1: Any, contrast: Any, times: Any, start: Any = ((0.0, 0.0),)
+) -> Any:
+    """Both margins of two tokens under gradient flow, shape (runs, times, 2); from zero by default."""
     pairs = np.broadcast_arrays(correlation, p1, contrast)
-    return _flows(_pair, (*pairs, np.zeros((len(pairs[0]), 2))), times)
+    return _flows(_pair, (*pairs, np.broadcast_to(start, (len(pairs[0]), 2))), times)
 
 
 @in_double
@@ -117,10 +134,10 @@ def descend_token(rate: Any, learning_rate: Any, at: Any, start: Any = 0.0) -> A
     return _descents(_token, (rate, start), eta, at, int(at[-1]))[..., 0]
 
 
-@in_double
 def flow_token(rate: Any, times: Any, start: Any = 0.0) -> Any:
-    """The margin of one token under gradient flow, shape (runs, times)."""
-    return _flows(_token, np.broadcast_arrays(np.asarray(rate, float), start), times)[..., 0]
+    """The margin of one token under gradient flow, shape (runs, times): one of two that do not meet."""
+    rate, start = np.broadcast_arrays(np.asarray(rate, float), start)
+    return flow_pairs(0.0, 0.5, 2 * rate, times, np.stack([start, start], 1))[..., 0]
 
 
 @in_double
@@ -136,3 +153,15 @@ def flow_classes(rate: Any, start: Any, times: Any, norms: Any = 1.0) -> Any:
     """The scores of one token under gradient flow, orthogonal outputs, shape (runs, times, M)."""
     rate = np.broadcast_to(np.asarray(rate, float), start.shape[:1])
     return _flows(_classes, (rate, np.broadcast_to(norms, start.shape), start), times)[:, :, 0]
+
+
+@in_double
+def flow_problems(problems: Any, weights: Any, times: Any) -> Any:
+    """The scores of problems of one shape under gradient flow, shape (runs, times, N, M)."""
+    return _flows(_memory, _of_one_shape(problems, weights), times)
+
+
+@in_double
+def descend_problems(problems: Any, weights: Any, learning_rate: Any, at: Any) -> Any:
+    """The scores of problems of one shape under descent, shape (runs, steps, N, M)."""
+    return _descents(_memory, _of_one_shape(problems, weights), learning_rate, at, int(at[-1]))

@@ -12,7 +12,7 @@ from scipy.stats import qmc
 from engram._checks import InputError, check_count
 from engram.audits._balls import precision
 from engram.audits._certificate import Certificate
-from engram.audits._claim import Claim
+from engram.audits._claim import Claim, Curves
 from engram.audits._evidence import ROUNDING, Evidence
 from engram.theory import HypothesisError
 
@@ -33,6 +33,7 @@ def bound(
     tolerance: float = ROUNDING,
     id: str = "own",
     certificates: Callable[[], Sequence[Certificate]] | None = None,
+    curves: Callable[[], Curves] | None = None,
 ) -> Claim:
     """State a bound on a trajectory, to be audited over a box of parameters.
 
@@ -51,6 +52,7 @@ def bound(
         tolerance: How far below zero is still rounding.
         id: A name for tables.
         certificates: Comparisons in ball arithmetic that prove or refute it, computed with 60 digits.
+        curves: What to draw; by default the slack over the parameter, or over all cases if there are several.
 
     Returns:
         A `Claim` for `audit`, whose verdict is HOLDS if no violation is found.
@@ -84,7 +86,7 @@ def bound(
         return trials.evidence(tolerance)
 
     exact = certificates and precision()(certificates)
-    return Claim(id, "", statement, statement, "HOLDS", check, certificates=exact)
+    return Claim(id, "", statement, statement, "HOLDS", check, certificates=exact, curves=curves)
 
 
 class Axis(NamedTuple):

@@ -15,17 +15,26 @@ _SECTIONS = {
     "HOLDS": "True, and sharper",
     "NOT-TESTABLE": "Not tested",
 }
+# What becomes of a theorem of ours.
+_OURS = {
+    "HOLDS": "Holds",
+    "HOLDS-UNDER-CONDITIONS": "Holds under conditions",
+    "CONJECTURE": "Conjecture: every case supports it, and no proof is known",
+    "FALSE-AS-PRINTED": "False as first stated",
+    "NOT-TESTABLE": "Not tested",
+}
 
 
 def in_words(finding: Finding) -> list[tuple[str, str]]:
     """Titles and texts, in the order in which to read them; only what there is."""
-    claim, holds = finding.claim, finding.verdict == "HOLDS"
+    claim, holds = finding.claim, finding.verdict in ("HOLDS", "CONJECTURE")
     checked = lambda evidence: evidence and f"{'holds' if evidence.holds else 'fails'}, {evidence}"
     sections = [
-        ("as printed" if claim.label else "claim", claim.statement),
+        ("as printed" if claim.is_of_the_paper else "claim", claim.statement),
         ("read as", claim.hypotheses),
         ("checked", checked(finding.printed)),
         ("remark" if holds else "why", claim.why),
+        ("proof", claim.proof),
         ("follows from", claim.follows_from),
     ]
     for certificate in finding.certificates:
@@ -51,36 +60,55 @@ def root_causes(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
 
 def errata(findings: Sequence[Finding]) -> str:
     """The errata in Markdown; only what is exact goes in, so that it is the same on every machine."""
-    causes = root_causes(finding.claim for finding in findings)
-    counts = Counter(finding.verdict for finding in findings)
+    printed = [finding for finding in findings if finding.claim.is_of_the_paper]
+    ours = [_entry(finding) for finding in findings if not finding.claim.is_of_the_paper]
+    causes = root_causes(finding.claim for finding in printed)
+    counts = Counter(finding.verdict for finding in printed)
     summary = (
-        f"**Of {len(findings)} statements {counts['FALSE-AS-PRINTED']} are false as printed, and "
-        f"{len(causes)} errors are behind them.**"
+        f"Of {len(printed)} statements {counts['HOLDS']} hold as printed, "
+        f"{counts['HOLDS-UNDER-CONDITIONS']} under conditions that are not stated, "
+        f"{counts['TYPO']} are misprinted, {counts['NOT-TESTABLE']} cannot be tested here, and "
+        f"{counts['FALSE-AS-PRINTED']} are false as printed, with {len(causes)} errors behind them."
     )
-    lines = []
-    for root, *rest in causes.values():
-        lines.append(f"- {root.id}: {_plain(root.title)}")
-        lines += [f"    - hence {claim.id}: {_plain(claim.title)}" for claim in rest]
     rows = [f"| {verdict} | {counts[verdict]} |" for verdict in _SECTIONS]
-    proved = sum(finding.is_certified for finding in findings)
+    proved = sum(finding.is_certified for finding in printed)
     table = "\n".join(["| verdict | statements |", "| --- | --- |", *rows])
     table += f"\n\n{proved} violations are certified in ball arithmetic."
     sections = []
     for verdict, title in _SECTIONS.items():
-        entries = [_entry(finding) for finding in findings if finding.verdict == verdict]
+        entries = [_entry(finding) for finding in printed if finding.verdict == verdict]
         sections += [f"## {title}", *entries] if entries else []
     page = (resources.files("engram.audits") / "errata.md").read_text(encoding="utf-8")
-    parts = {"summary": summary, "causes": "\n".join(lines), "verdicts": table}
-    for name, text in (parts | {"claims": "\n\n".join(sections)}).items():
+    parts = {"summary": summary, "causes": _graph(causes, printed), "verdicts": table}
+    parts |= {"claims": "\n\n".join(sections), "ours": "\n\n".join(ours) or "None so far."}
+    for name, text in parts.items():
         page = page.replace(f"[{name}]", text)
     return page
+
+
+def _graph(roots: Iterable[str], findings: Iterable[Finding]) -> str:
+    """Which statement follows from which, as a tree of characters under each root cause."""
+    claims = {finding.claim.id: finding.claim for finding in findings}
+
+    def branches(parent: str) -> list[str]:
+        children = [claim for claim in claims.values() if claim.follows_from == parent]
+        lines = []
+        for child in children:
+            is_last = child is children[-1]
+            condition = "" if child.verdict == "FALSE-AS-PRINTED" else " (true under conditions)"
+            lines.append(f"{'└' if is_last else '├'}─ {child.id}: {child.title}{condition}")
+            lines += [f"{' ' if is_last else '│'}  {line}" for line in branches(child.id)]
+        return lines
+
+    trees = ["\n".join([f"{root}: {claims[root].title}", *branches(root)]) for root in roots]
+    return "```text\n" + "\n\n".join(trees) + "\n```"
 
 
 def _entry(finding: Finding) -> str:
     claim = finding.claim
     (_, statement), *sections = in_words(finding)
-    place = _plain(claim.place or where(claim.label))
-    lines = [f"### {claim.id}: {_plain(claim.title)}", f"*{place}.* {_plain(statement)}"]
+    place = claim.place or where(claim.label) if claim.is_of_the_paper else _OURS[finding.verdict]
+    lines = [f"### {claim.id}: {_plain(claim.title)}", f"*{_plain(place)}.* {_plain(statement)}"]
     for title, text in sections:
         if title != "checked":  # which depends on the machine
             lines.append(f"**{title.capitalize()}:** {_plain(text)}")

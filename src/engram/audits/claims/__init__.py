@@ -1,13 +1,15 @@
-"""The paper's claims, by number: one module of checks and one file of words per part of the paper."""
+"""The paper's claims, by number, in the order of its sections, and theorems that it does not have.
 
-import importlib
+Each section is a folder, and each claim there a pair of files: `c15_descent_margin.py` has what computes, `class
+C15(Checks)`, and `c15_descent_margin.toml` its words, under `[C15]`. Files whose name begins with an underscore
+hold what several checks share. A pair of files that is put into a folder is found there; no list names it.
+"""
 
 from engram.audits._claim import Claim
-from engram.audits.claims._checks import claims_of
+from engram.audits.claims._checks import claims_in
 
-_NAMES = (
-    "model", "binary_flow", "binary_descent", "multiclass", "pair_steps", "pair_flow", "pair_descent",
-    "spikes", "geometry", "transformer", "further", "second_reading",
+SECTIONS = (
+    "setting", "particles", "two_classes", "many_classes", "interference", "plane", "short_memory", "dimension",
+    "transformers", "beyond",
 )  # fmt: skip
-_PARTS = [importlib.import_module(f"engram.audits.claims.{name}") for name in _NAMES]
-CLAIMS: dict[str, Claim] = {claim.id: claim for part in _PARTS for claim in claims_of(part)}
+CLAIMS: dict[str, Claim] = {claim.id: claim for section in SECTIONS for claim in claims_in(section)}

@@ -1,5 +1,6 @@
-"""A claim of the paper: what computes is Python, its words are in the text file beside the module."""
+"""A claim: what computes is Python, its words are in the text file beside the module."""
 
+import importlib
 import tomllib
 from collections.abc import Collection, Mapping
 from importlib import resources
@@ -9,6 +10,8 @@ from typing import Any, get_args
 from engram._checks import InputError
 from engram.audits._balls import precision
 from engram.audits._claim import Amendment, Claim, Verdict
+
+_WORDS = ["place", "hypotheses", "why", "proof", "follows_from"]
 
 
 class Checks:
@@ -20,11 +23,26 @@ class Checks:
     """
 
 
+def claims_in(section: str) -> list[Claim]:
+    """The claims of a folder such as `two_classes`, in the order of its files' names."""
+    package = f"engram.audits.claims.{section}"
+    files = {file.name for file in resources.files(package).iterdir()}
+    modules = {name[:-3] for name in files if name.endswith(".py") and not name.startswith("_")}
+    texts = {name[:-5] for name in files if name.endswith(".toml")}
+    for name in sorted(modules ^ texts):
+        missing = f"{name}.toml with its words" if name in modules else f"{name}.py with its checks"
+        raise InputError(f"`{section}` must have {missing}. Add it.")
+    parts = [importlib.import_module(f"{package}.{name}") for name in sorted(modules)]
+    return [claim for part in parts for claim in claims_of(part)]
+
+
 def claims_of(part: ModuleType) -> list[Claim]:
-    """The claims of a module such as `model`, with the words of `model.toml`, in the order of that file."""
-    file = resources.files("engram.audits.claims") / f"{part.__name__.rpartition('.')[2]}.toml"
+    """The claims of a module, with the words of the text file beside it, in the order of that file."""
+    package, _, name = part.__name__.rpartition(".")
+    file = resources.files(package) / f"{name}.toml"
     classes = [value for value in vars(part).values() if isinstance(value, type)]
-    checks = {cls.__name__: cls() for cls in classes if Checks in cls.__mro__[1:]}
+    own = [cls for cls in classes if Checks in cls.__mro__[1:] and cls.__module__ == part.__name__]
+    checks = {cls.__name__: cls() for cls in own}
     return join(checks, file.read_text(encoding="utf-8"), file.name)
 
 
@@ -49,7 +67,7 @@ def _claim(name: str, checks: Checks, words: dict[str, Any], place: str) -> Clai
     code = {part: getattr(checks, part, None) for part in ("printed", "certificates", "curves")}
     corrected = getattr(checks, "corrected", None)
     needed = ["title", "label", "verdict", "statement", *["amendment"] * bool(corrected)]
-    _check_names(place, words, needed, ["place", "hypotheses", "why", "follows_from"])
+    _check_names(place, words, needed, _WORDS)
     if words["verdict"] not in get_args(Verdict):
         known = ", ".join(get_args(Verdict))
         raise InputError(f"{place}: `verdict` must be one of {known}, got {words['verdict']}.")

@@ -1,0 +1,1 @@
+"""Theorems that the paper does not have."""

@@ -1,0 +1,1 @@
+"""Section 4.1 and Appendix B.2: orthogonal inputs, many classes (Theorem 3)."""

@@ -1,0 +1,1 @@
+"""Section 3 and Appendix A: gradients, particles and margins."""

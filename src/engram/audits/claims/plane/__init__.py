@@ -1,0 +1,1 @@
+"""Section 4.3: the dynamics in the plane."""

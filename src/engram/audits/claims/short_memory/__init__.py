@@ -1,0 +1,1 @@
+"""Section 5.1: more associations than the memory holds."""

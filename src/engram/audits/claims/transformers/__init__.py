@@ -1,0 +1,1 @@
+"""Section 5.3 and Appendix D: the transformer."""

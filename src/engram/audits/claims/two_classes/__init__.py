@@ -1,0 +1,1 @@
+"""Section 4.1 and Appendix B.1: orthogonal inputs, two classes (Theorem 2)."""
