@@ -6,6 +6,7 @@ import pytest
 import engram
 from engram.diagnosis import by_frequency, explain, forgetting
 from engram.diagnosis._pictures import _states_at
+from engram.diagnosis._sentences import push_rows
 
 N, DIM = 30, 40
 
@@ -32,6 +33,32 @@ def test_hidden_pair_is_found(seed):
     assert worst.risen.tokens[0] == rare
     assert worst.against.tokens[0] == frequent
     assert f"token {frequent} by" in str(explanation)
+    assert "(inputs overlap by 0.98, outputs by -2; p = " in str(explanation)
+
+
+def test_factors_of_a_push_multiply_to_it():
+    problem, frequent, rare = hidden_pair(0)
+    explanation = explain(engram.simulate(problem, engram.GradientDescent(600.0, 60)))
+    rows = push_rows(explanation, explanation.spikes[0])
+    assert rows[0][:2] == (str(rare), str(frequent))
+    push, *factors = map(float, rows[0][2:])
+    assert push == pytest.approx(np.prod(factors), rel=0.02)  # three digits each
+
+
+def test_the_command_writes_a_page_and_a_graph(tmp_path, here):
+    problem, frequent, rare = hidden_pair(0)
+    run = engram.simulate(problem, engram.GradientDescent(600.0, 60))
+    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    files = {name: tmp_path / f"a.{name}" for name in ("html", "png")}
+    done = here("explain", tmp_path / "run.nc", "--html", files["html"], "--graph", files["png"])
+    assert done.returncode == 0
+    assert f"token {frequent} by" in done.stdout
+    assert f"<td>{rare}</td><td>{frequent}</td>" in files["html"].read_text()
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+    missing = here("explain", tmp_path / "none.nc")
+    assert missing.returncode == 2
+    assert missing.stderr.count("\n") == 1
+    assert "RUN must be a file of a run" in missing.stderr
 
 
 def test_mislabelled_frequent_token_is_found():
@@ -108,7 +135,9 @@ def test_tasks_one_after_another_are_forgotten():
     laws = np.array([[1 / 3] * 3 + [0] * 3, [0] * 3 + [1 / 3] * 3])
     sampling = engram.dynamics.Curriculum(laws, [50, 150])
     descent = engram.PracticalDescent(engram.dynamics.sgd(2.0), 200, sampling=sampling)
-    ledger = forgetting(engram.simulate(problem, descent))
+    run = engram.simulate(problem, descent)
+    assert "Samples came from stage 2 (until step 200) of the curriculum." in str(explain(run))
+    ledger = forgetting(run)
     lost = ledger.what.values == "forgotten"
     assert set(ledger.of.values[lost]) == {0, 1, 2}
     assert (ledger.step.values[lost] > 50).all()

@@ -1,15 +1,29 @@
 """Between records, pushes are a path average, and say how much they leave."""
 
+import functools
+
 import numpy as np
 import pytest
 
 import engram
 from engram import diagnosis
 
-PROBLEM = engram.on_sphere(0, 8, 8, 5)
 DESCENT = engram.GradientDescent(20.0, 48)
-RUN = engram.simulate(PROBLEM, DESCENT, record=("loss", "margins", "weights"))
-SPARSE = engram.analyse(PROBLEM, RUN.weights.values[::4], RUN.step.values[::4])
+
+
+@functools.cache
+def sphere():
+    return engram.on_sphere(0, 8, 8, 5)
+
+
+@functools.cache
+def whole():
+    return engram.simulate(sphere(), DESCENT, record=("loss", "margins", "weights"))
+
+
+@functools.cache
+def sparse():
+    return engram.analyse(sphere(), whole().weights.values[::4], whole().step.values[::4])
 
 
 def parts(pushes):
@@ -18,20 +32,20 @@ def parts(pushes):
 
 
 def test_between_all_steps_the_path_average_is_exact():
-    dense = engram.analyse(PROBLEM, RUN.weights.values)
-    exact = diagnosis.interference(RUN, between=(3, 11))
+    dense = engram.analyse(sphere(), whole().weights.values)
+    exact = diagnosis.interference(whole(), between=(3, 11))
     ours = diagnosis.interference(dense, between=(3, 11))
     room = 1e-11 * float(np.abs(exact.push).max())
     for name in ("push", "remainder", "rival", "change", "strength", "output_overlap"):
         np.testing.assert_allclose(ours[name], exact[name], atol=room)
     assert ours.attrs["fit"] == pytest.approx(1, abs=1e-12)
     one = diagnosis.interference(dense, at=5)
-    np.testing.assert_allclose(one.push, diagnosis.interference(RUN, at=5).push, atol=room)
+    np.testing.assert_allclose(one.push, diagnosis.interference(whole(), at=5).push, atol=room)
 
 
 def test_between_sparse_records_parts_add_up_and_the_remainder_is_reported():
-    exact = diagnosis.interference(RUN, between=(4, 16))
-    ours = diagnosis.interference(SPARSE, between=(4, 16))
+    exact = diagnosis.interference(whole(), between=(4, 16))
+    ours = diagnosis.interference(sparse(), between=(4, 16))
     np.testing.assert_allclose(
         parts(ours), ours.change, atol=1e-12 * float(np.abs(ours.push.values).sum(axis=1).max())
     )
@@ -72,7 +86,7 @@ def test_what_gradients_do_not_explain_is_remainder():
     """Weights that wander at random have no pushes to speak of."""
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.standard_normal((3, 5, 5)), axis=0)
-    pushes = diagnosis.interference(engram.analyse(PROBLEM, walk), between=(0, 2))
+    pushes = diagnosis.interference(engram.analyse(sphere(), walk), between=(0, 2))
     np.testing.assert_allclose(parts(pushes), pushes.change, atol=1e-12)
     assert pushes.attrs["fit"] < 0.3
     assert np.abs(pushes.remainder).max() > np.abs(pushes.push.sum("source")).max()
@@ -80,9 +94,9 @@ def test_what_gradients_do_not_explain_is_remainder():
 
 def test_recorded_gradients_set_the_noise_of_batches_apart():
     sgd = engram.StochasticGradientDescent(5.0, 6, batch_size=3)
-    run = engram.simulate(PROBLEM, sgd, key=0, record=("weights",))
+    run = engram.simulate(sphere(), sgd, key=0, record=("weights",))
     W = run.weights.values
-    recorder = engram.Recorder.of(PROBLEM)
+    recorder = engram.Recorder.of(sphere())
     for step in range(6):
         recorder.record(step, W[step], grad=(W[step] - W[step + 1]) / 5.0)  # that of the batch
     recorder.record(6, W[6], grad=0 * W[6])
@@ -92,7 +106,7 @@ def test_recorded_gradients_set_the_noise_of_batches_apart():
     np.testing.assert_allclose(pushes.remainder, 0, atol=10 * room)
     assert pushes.attrs["fit"] == pytest.approx(1, abs=1e-12)
     # The pushes are what full gradients would have done at the same weights.
-    tables = (PROBLEM.inputs, PROBLEM.outputs, PROBLEM.targets, PROBLEM.probs)
+    tables = (sphere().inputs, sphere().outputs, sphere().targets, sphere().probs)
     expected = 5.0 * engram.probe(W[0], *tables).push
     first = diagnosis.interference(recorder.dataset(), at=0)
     np.testing.assert_allclose(first.push, expected, atol=room)
@@ -101,8 +115,8 @@ def test_recorded_gradients_set_the_noise_of_batches_apart():
 
 def test_momentum_is_met_in_part():
     momentum = engram.dynamics.Descent(engram.dynamics.momentum(2.0, 0.9), steps=40)
-    run = engram.simulate(PROBLEM, momentum, record=("loss", "weights"))
-    data = engram.analyse(PROBLEM, run.weights.values[::4], run.step.values[::4])
+    run = engram.simulate(sphere(), momentum, record=("loss", "weights"))
+    data = engram.analyse(sphere(), run.weights.values[::4], run.step.values[::4])
     pushes = diagnosis.interference(data, between=(8, 24))
     np.testing.assert_allclose(parts(pushes), pushes.change, atol=1e-11)
     assert 0.3 < pushes.attrs["fit"] <= 1
@@ -168,4 +182,4 @@ def test_a_rising_learning_rate_that_was_recorded_is_named():
 )
 def test_moments_that_were_not_recorded_are_refused(asked, message):
     with pytest.raises(engram.InputError, match=message):
-        diagnosis.interference(SPARSE, **asked)
+        diagnosis.interference(sparse(), **asked)

@@ -12,9 +12,10 @@ import engram
 from engram import diagnosis, memory
 from engram.diagnosis import TensorFile
 
-PROBLEM = engram.on_sphere(0, 12, 12, 6, targets="identity")
-RUN = engram.simulate(PROBLEM, engram.GradientDescent(20.0, 60), record=("weights",))
-W = RUN.final_weights.values
+ROWS = np.random.default_rng(10).standard_normal((2, 12, 6))
+ROWS /= np.linalg.norm(ROWS, axis=2, keepdims=True)
+PROBLEM = engram.Problem(*ROWS, 1 / np.arange(1, 13) / (1 / np.arange(1, 13)).sum(), np.arange(12))
+W = 4 * PROBLEM.outputs.T @ PROBLEM.inputs
 TABLES = (PROBLEM.inputs, PROBLEM.outputs, PROBLEM.targets, PROBLEM.probs)
 NAMES = [f"t{x}" for x in range(12)]
 
@@ -147,9 +148,11 @@ def test_the_command_prints_tables_and_writes_what_was_asked_for(here, npz, tmp_
     assert "h1.ov" in several.stdout
 
 
-def test_names_in_a_page_are_escaped():
+def test_names_in_a_page_are_escaped(tmp_path):
     names = ["<script>alert(1)</script>", *NAMES[1:]]
-    page = diagnosis.probe_page(engram.probe(W, *TABLES, names=names), "<b>title</b>")
+    data = engram.probe(W, *TABLES, names=names)
+    diagnosis.write_probe_page(data, tmp_path / "page.html", "<b>title</b>")
+    page = (tmp_path / "page.html").read_text()
     assert "<script>" not in page
     assert "<b>title" not in page
 

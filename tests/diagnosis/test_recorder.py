@@ -1,5 +1,6 @@
 """Recorders: what a loop stores is what `simulate` would have returned, whenever the loop is killed."""
 
+import functools
 import json
 import os
 import subprocess
@@ -17,13 +18,17 @@ from engram.diagnosis import _records
 from engram.diagnosis._records import Growing, Records
 
 PROBLEM = engram.two_tokens(0.95, 0.75)
-RUN = engram.simulate(
-    PROBLEM,
-    engram.GradientDescent(10.0, 34),
-    record=("loss", "error", "margins", "token_losses", "weights"),
-)
-WEIGHTS = RUN.weights.values
+RECORD = ("loss", "error", "margins", "token_losses", "weights")
 TABLES = (PROBLEM.inputs, PROBLEM.outputs, PROBLEM.targets, PROBLEM.probs)
+
+
+@functools.cache
+def full_run():
+    return engram.simulate(PROBLEM, engram.GradientDescent(10.0, 34), record=RECORD)
+
+
+def all_weights():
+    return full_run().weights.values
 
 
 class Tensor:
@@ -53,7 +58,7 @@ class Tensor:
 def recorded(path, steps=range(35), **options):
     recorder = engram.Recorder(*TABLES, store=path, **options)
     for step in steps:
-        recorder.record(step, WEIGHTS[step])
+        recorder.record(step, all_weights()[step])
     return recorder
 
 
@@ -61,13 +66,13 @@ def recorded(path, steps=range(35), **options):
 def test_a_recording_of_all_steps_is_the_dataset_of_the_run(tmp_path):
     with recorded(tmp_path / "a.zarr") as recorder:
         data = recorder.dataset()
-    for name in RUN.data_vars:
-        expected = RUN[name].values.astype(float)
+    for name in full_run().data_vars:
+        expected = full_run()[name].values.astype(float)
         np.testing.assert_allclose(data[name].values, expected, rtol=1e-12, atol=1e-12)
-        assert data[name].dims == RUN[name].dims
+        assert data[name].dims == full_run()[name].dims
     assert data.attrs["kind"] == "recording"
     assert data.attrs["num_records"] == 35
-    table, again = engram.events(RUN), engram.events(data)
+    table, again = engram.events(full_run()), engram.events(data)
     assert (table["what"].values == again["what"].values).all()
     assert (table["step"].values == again["step"].values).all()
 
@@ -75,18 +80,19 @@ def test_a_recording_of_all_steps_is_the_dataset_of_the_run(tmp_path):
 def test_arrays_of_a_recording_are_read_when_used(tmp_path):
     data = recorded(tmp_path / "a.zarr").dataset()
     assert not data.variables["weights"]._in_memory
-    np.testing.assert_array_equal(data.weights.sel(step=[3, 30]).values, WEIGHTS[[3, 30]])
-    np.testing.assert_array_equal(data.weights[-1].values, WEIGHTS[34])
+    np.testing.assert_array_equal(data.weights.sel(step=[3, 30]).values, all_weights()[[3, 30]])
+    np.testing.assert_array_equal(data.weights[-1].values, all_weights()[34])
     data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as stored:
-        np.testing.assert_array_equal(stored.weights.values, WEIGHTS)
+        np.testing.assert_array_equal(stored.weights.values, all_weights())
 
 
 def test_the_store_is_plain_zarr(tmp_path):
     recorded(tmp_path / "a.zarr")
     with xr.open_zarr(tmp_path / "a.zarr", consolidated=False, chunks=None) as store:
-        np.testing.assert_array_equal(store.weights.values, WEIGHTS)
-        np.testing.assert_array_equal(store.numbers.values[:, 0], np.arange(35))
+        steps = store.numbers.values[:, 0]  # NaN beyond the records: there is room for more
+        np.testing.assert_array_equal(steps[~np.isnan(steps)], np.arange(35))
+        np.testing.assert_array_equal(store.weights.values[~np.isnan(steps)], all_weights())
 
 
 KINDS = {
@@ -106,7 +112,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_array_is_stored_as_it_is(tmp_path, kind):
-    W = WEIGHTS[5]
+    W = all_weights()[5]
     given = KINDS[kind](W)
     is_torch = isinstance(given, Tensor)
     exact = given.values if is_torch else np.asarray(given)
@@ -122,8 +128,10 @@ def test_every_kind_of_array_is_stored_as_it_is(tmp_path, kind):
 def test_what_the_loop_reports_is_kept(tmp_path):
     recorder = engram.Recorder(*TABLES, store=tmp_path / "a.zarr")
     for step in (0, 10, 20):
-        gradient = engram.memory.grad(PROBLEM, WEIGHTS[step])
-        recorder.record(step, WEIGHTS[step], loss=step / 2, grad=-2 * gradient, learning_rate=0.1)
+        gradient = engram.memory.grad(PROBLEM, all_weights()[step])
+        recorder.record(
+            step, all_weights()[step], loss=step / 2, grad=-2 * gradient, learning_rate=0.1
+        )
     data = recorder.dataset()
     np.testing.assert_array_equal(data.recorded_loss, [0, 5, 10])
     np.testing.assert_array_equal(data.learning_rate, [0.1] * 3)
@@ -151,12 +159,12 @@ def test_a_kill_at_any_moment_loses_at_most_the_record_in_flight(tmp_path, monke
     done, limit = 0, None
 
     def counted(function):
-        def call(*args):
+        def call(*args, **options):
             nonlocal done
             if limit is not None and done == limit:
                 raise Killed
             done += 1
-            return function(*args)
+            return function(*args, **options)
 
         return call
 
@@ -170,7 +178,7 @@ def test_a_kill_at_any_moment_loses_at_most_the_record_in_flight(tmp_path, monke
         recorder = recorded(path, range(2))
         done, limit = 0, limit_now
         try:
-            recorder.record(2, WEIGHTS[2], grad=WEIGHTS[2])
+            recorder.record(2, all_weights()[2], grad=all_weights()[2])
         except Killed:
             pass
         else:
@@ -179,10 +187,10 @@ def test_a_kill_at_any_moment_loses_at_most_the_record_in_flight(tmp_path, monke
         resumed = engram.Recorder(*TABLES, store=path)
         assert resumed.num_records in (2, 3)
         for step in range(resumed.last_step + 1, 5):
-            resumed.record(step, WEIGHTS[step])
+            resumed.record(step, all_weights()[step])
         records = _records.open_records(path)
         assert records.numbers()["step"].tolist() == [0, 1, 2, 3, 4]
-        np.testing.assert_array_equal(records.read("weights")[:5], WEIGHTS[:5])
+        np.testing.assert_array_equal(records.read("weights")[:5], all_weights()[:5])
     assert 8 <= limit_now < 100
 
 
@@ -192,11 +200,11 @@ def test_a_resumed_loop_replaces_the_steps_that_it_makes_again(tmp_path):
     resumed = engram.Recorder(*TABLES, store=path)
     assert resumed.last_step == 25
     for step in (10, 14, 30):
-        resumed.record(step, 2 * WEIGHTS[step])
+        resumed.record(step, 2 * all_weights()[step])
     steps = resumed.dataset().step.values
     assert steps.tolist() == [0, 5, 10, 14, 30]
     with pytest.raises(engram.InputError, match="larger than that of the last record, 30, got 30"):
-        resumed.record(30, WEIGHTS[30])
+        resumed.record(30, all_weights()[30])
 
 
 def test_another_training_in_the_same_store_is_refused(tmp_path):
@@ -204,9 +212,39 @@ def test_another_training_in_the_same_store_is_refused(tmp_path):
     recorded(path).close()
     resumed = engram.Recorder(*TABLES, store=path)
     with pytest.raises(engram.InputError, match="must not hold another training"):
-        resumed.record(0, WEIGHTS[0] + 1)
-    resumed.record(0, WEIGHTS[0])  # the same one, begun again
-    assert resumed.num_records == 1
+        resumed.record(0, all_weights()[0] + 1)
+    assert resumed.num_records == 35
+
+
+def test_a_loop_begun_anew_erases_records_only_if_it_may(tmp_path):
+    """Weights that begin at zero do not tell trainings apart."""
+    path = tmp_path / "a.zarr"
+    recorded(path).close()
+    with engram.Recorder(*TABLES, store=path) as anew:
+        with pytest.raises(
+            engram.InputError, match="35 records, .* pass `overwrite=True`"
+        ) as refusal:
+            anew.record(0, all_weights()[0])
+        assert "\n" not in str(refusal.value)
+        assert anew.num_records == 35
+    with engram.Recorder(*TABLES, store=path, overwrite=True) as anew:
+        anew.record(0, all_weights()[0] + 1)
+        with pytest.raises(engram.InputError, match="`step` must be larger"):
+            anew.record(0, all_weights()[0])  # once only
+    with recorded(path, range(1), overwrite=True) as anew:
+        assert anew.num_records == 1
+    with recorded(path, range(1)) as anew:  # the only record, as it was: nothing is lost
+        assert anew.num_records == 1
+
+
+def test_a_closed_recorder_records_nothing(tmp_path):
+    recorder = recorded(tmp_path / "a.zarr", range(3))
+    recorder.close()
+    with pytest.raises(engram.InputError, match="a.zarr is closed. Make another one") as refusal:
+        recorder.record(3, all_weights()[3])
+    assert "\n" not in str(refusal.value)
+    assert recorder.num_records == 3
+    assert recorder.dataset().sizes["step"] == 3
 
 
 OTHER = {
@@ -242,11 +280,11 @@ def test_clean_labels_are_kept(tmp_path):
     problem = engram.Problem(*TABLES[:2], TABLES[3], noisy, clean_labels=[0, 1], names=["a", "b"])
     with engram.Recorder.of(problem, store=tmp_path / "a.zarr") as recorder:
         for step in (0, 1, 2):
-            recorder.record(step, WEIGHTS[step])
+            recorder.record(step, all_weights()[step])
     data = engram.open_recording(tmp_path / "a.zarr")
-    np.testing.assert_allclose(data.margins, RUN.margins[:3], atol=1e-12)
+    np.testing.assert_allclose(data.margins, full_run().margins[:3], atol=1e-12)
     pushes = engram.diagnosis.interference(data, between=(0, 2))
-    np.testing.assert_allclose(pushes.margin_after, RUN.margins[2], atol=1e-12)
+    np.testing.assert_allclose(pushes.margin_after, full_run().margins[2], atol=1e-12)
     without = engram.Problem(*TABLES[:2], TABLES[3], noisy, names=["a", "b"])
     with pytest.raises(engram.InputError, match="another form"):
         engram.Recorder.of(without, store=tmp_path / "a.zarr")
@@ -301,7 +339,7 @@ def test_bad_records_are_refused_in_one_line_and_leave_no_trace(tmp_path, case):
     recorder = engram.Recorder(*TABLES, store=tmp_path / "a.zarr")
     given, message = BAD[case]
     with pytest.raises(engram.InputError, match=message) as refusal:
-        recorder.record(**({"step": 0, "weight": WEIGHTS[0]} | given))
+        recorder.record(**({"step": 0, "weight": all_weights()[0]} | given))
     assert "\n" not in str(refusal.value)
     assert recorder.num_records == 0
     with pytest.raises(engram.InputError, match="holds no records yet"):
@@ -311,7 +349,7 @@ def test_bad_records_are_refused_in_one_line_and_leave_no_trace(tmp_path, case):
 def test_recording_within_jit_is_refused(tmp_path):
     recorder = engram.Recorder(*TABLES, store=tmp_path / "a.zarr")
     with pytest.raises(engram.InputError, match="outside of jit"):
-        jax.jit(lambda W: recorder.record(0, W))(WEIGHTS[0])
+        jax.jit(lambda W: recorder.record(0, W))(all_weights()[0])
 
 
 def cut(path):
@@ -319,18 +357,31 @@ def cut(path):
     file.write_bytes(file.read_bytes()[:10])
 
 
-def grown(path):
-    about = json.loads((path / "numbers" / "zarr.json").read_text())
-    about["shape"][0] = 10**12
-    (path / "numbers" / "zarr.json").write_text(json.dumps(about))
+def test_room_for_a_trillion_records_is_not_a_trillion_records(tmp_path):
+    recorded(tmp_path / "a.zarr", range(3)).close()
+    for name in ("numbers", "weights"):
+        file = tmp_path / "a.zarr" / name / "zarr.json"
+        about = json.loads(file.read_text())
+        about["shape"][0] = 10**12
+        file.write_text(json.dumps(about))
+    data = engram.open_recording(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(data.weights, all_weights()[:3])
+
+
+def test_gradients_that_begin_late_are_missing_before(tmp_path):
+    recorder = recorded(tmp_path / "a.zarr", range(3))
+    recorder.record(3, all_weights()[3], grad=all_weights()[3])
+    gradients = recorder.dataset().gradients.values
+    assert np.isnan(gradients[:3]).all()
+    np.testing.assert_array_equal(gradients[3], all_weights()[3])
 
 
 DAMAGE = {
+    "numbers are gone": lambda path: (path / "numbers" / "c" / "0" / "0").unlink(),
     "a chunk is cut": cut,
     "a chunk is gone": lambda path: (path / "weights" / "c" / "0" / "0" / "0").unlink(),
     "metadata are no JSON": lambda path: (path / "weights" / "zarr.json").write_text("{"),
     "metadata are of another kind": lambda path: (path / "weights" / "zarr.json").write_text("[]"),
-    "metadata claim a trillion records": grown,
     "the group is not one": lambda path: (path / "zarr.json").write_text("nonsense"),
     "the problem is gone": lambda path: (path / "problem_inputs" / "zarr.json").unlink(),
     "the format is of tomorrow": lambda path: (path / "zarr.json").write_text(
@@ -344,11 +395,55 @@ def test_damaged_stores_get_one_line(tmp_path, what):
     path = tmp_path / "a.zarr"
     recorded(path, range(3)).close()
     DAMAGE[what](path)
-    for use in (lambda: engram.open_recording(path), lambda: engram.Recorder(*TABLES, store=path)):
+    for use in use_of(path):
         with pytest.raises(engram.InputError) as refusal:
             use()
         assert "\n" not in str(refusal.value)
         assert str(path) in str(refusal.value)
+
+
+def use_of(path):
+    return lambda: engram.open_recording(path), lambda: engram.Recorder(*TABLES, store=path)
+
+
+@pytest.mark.parametrize("place", ["weights/c/0/0/0", "problem_inputs/c/0", "zarr.json"])
+def test_symbolic_links_in_a_store_are_refused(tmp_path, place):
+    path = tmp_path / "a.zarr"
+    recorded(path, range(3)).close()
+    (path / place).rename(tmp_path / "elsewhere")
+    (path / place).symlink_to(tmp_path / "elsewhere")
+    for use in use_of(path):
+        with pytest.raises(engram.InputError, match=f"has a symbolic link in it: .*{place}"):
+            use()
+
+
+def test_a_link_that_appears_while_recording_is_not_written_through(tmp_path):
+    recorder = engram.Recorder(*TABLES, store=tmp_path / "a.zarr")
+    mine, chunk = tmp_path / "mine.txt", tmp_path / "a.zarr" / "weights" / "c" / "0" / "0" / "0"
+    mine.write_text("mine")
+    chunk.parent.mkdir(parents=True)
+    chunk.symlink_to(mine)
+    with pytest.raises(engram.InputError, match="has a symbolic link in it"):
+        recorder.record(0, all_weights()[0])
+    assert mine.read_text() == "mine"
+
+
+# Frames of Zstandard of repeated zeros: one says 2^33 bytes, the other does not say how many.
+FRAMES = {
+    f"expands to {2**33} bytes": b"\xe0" + (2**33).to_bytes(8, "little") + b"\x03\x00\x00\x07",
+    "does not say to how many": b"\x00\x58\x03\x00\x00\x00",
+}
+
+
+@pytest.mark.parametrize("what", FRAMES)
+def test_chunks_of_the_problem_that_expand_are_not_read(tmp_path, what):
+    path = tmp_path / "a.zarr"
+    recorded(path, range(3)).close()
+    (path / "problem_inputs" / "c" / "0" / "0").write_bytes(b"\x28\xb5\x2f\xfd" + FRAMES[what])
+    for use in use_of(path):
+        with pytest.raises(engram.InputError, match=f"is damaged: .*{what}") as refusal:
+            use()
+        assert "\n" not in str(refusal.value)
 
 
 def test_stores_that_are_none_get_one_line(tmp_path):
@@ -368,17 +463,17 @@ def test_stores_that_are_none_get_one_line(tmp_path):
 
 def test_checkpoints_become_the_same_dataset():
     steps = np.arange(0, 35, 5)
-    whole = engram.analyse(PROBLEM, WEIGHTS[steps], steps)
-    read = engram.analyse(PROBLEM, (WEIGHTS[step] for step in steps), steps.tolist())
+    whole = engram.analyse(PROBLEM, all_weights()[steps], steps)
+    read = engram.analyse(PROBLEM, (all_weights()[step] for step in steps), steps.tolist())
     assert whole.identical(read)
-    np.testing.assert_allclose(whole.loss, RUN.loss.sel(step=steps), rtol=1e-12)
-    assert engram.analyse(PROBLEM, WEIGHTS[:3]).step.values.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(whole.loss, full_run().loss.sel(step=steps), rtol=1e-12)
+    assert engram.analyse(PROBLEM, all_weights()[:3]).step.values.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("steps", [[0, 1], [0, 1, 2, 3]])
 def test_each_checkpoint_has_a_step(steps):
     with pytest.raises(engram.InputError, match="one entry per matrix"):
-        engram.analyse(PROBLEM, WEIGHTS[:3], steps)
+        engram.analyse(PROBLEM, all_weights()[:3], steps)
     with pytest.raises(engram.InputError, match="must be a stack of matrices"):
         engram.analyse(PROBLEM, 3.0)
 
@@ -386,9 +481,9 @@ def test_each_checkpoint_has_a_step(steps):
 def test_records_are_looked_at_some_at_a_time(monkeypatch):
     from engram.diagnosis import _recording
 
-    whole = engram.analyse(PROBLEM, WEIGHTS)
+    whole = engram.analyse(PROBLEM, all_weights())
     monkeypatch.setattr(_recording, "_AT_ONCE", 4)
-    assert whole.identical(engram.analyse(PROBLEM, WEIGHTS))
+    assert whole.identical(engram.analyse(PROBLEM, all_weights()))
 
 
 def test_memory_does_not_grow_with_the_records(tmp_path):
@@ -409,3 +504,15 @@ def test_commands_take_a_recording(here, tmp_path):
     assert listed.splitlines()[1].startswith("2,learnt,seldom")
     assert here("plot", tmp_path / "a.zarr", "--out", tmp_path / "a.png").returncode == 0
     assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_single_precision_frequencies_are_recorded_and_opened_again(tmp_path):
+    """They sum to 1 only up to single precision; a run of them can be explained, too."""
+    probs = (1 / np.arange(1, 51)).astype(np.float32)
+    probs /= probs.sum()
+    assert abs(probs.astype(float).sum() - 1) > 1e-9
+    tables = np.eye(50, dtype=np.float32), np.eye(5, dtype=np.float32), np.arange(50) % 5, probs
+    with engram.Recorder(*tables, store=tmp_path / "a.zarr") as recorder:
+        recorder.record(0, np.zeros((5, 50), np.float32))
+    assert engram.Recorder(*tables, store=tmp_path / "a.zarr").num_records == 1
+    assert float(recorder.dataset().probs.sum()) == pytest.approx(1, abs=1e-15)

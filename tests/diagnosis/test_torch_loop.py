@@ -38,6 +38,16 @@ def test_tensors_without_data_are_refused(tmp_path):
     assert "\n" not in str(refusal.value)
 
 
+def test_the_loop_of_the_page_on_recording_is_explained_as_it_says(tmp_path, monkeypatch):
+    """The first example of the page runs, and ends with the two tokens."""
+    page = (Path(__file__).parents[2] / "docs" / "record.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    known = {}
+    exec(page.split("```py\n")[1].split("```")[0], known)
+    spike = engram.diagnosis.explain(known["data"], most=1).spikes[0]
+    assert (spike.risen.tokens[0], spike.against.tokens[0]) == (17, 3)
+
+
 def start(folder, steps):
     folder.mkdir(exist_ok=True)
     return subprocess.Popen([sys.executable, LOOP, folder, str(steps)], env=os.environ)

@@ -7,6 +7,7 @@ import pytest
 
 import engram
 from engram import dynamics as D
+from engram._checks import InputError
 from engram.diagnosis import interference
 from engram.diagnosis._pushes import Path, _ByCoefficients, _ByStates
 from engram.memory import MemorySystem
@@ -15,7 +16,17 @@ EPS = np.finfo(float).eps
 STEPS = 40
 NAMED = {
     name: getattr(D, name)(0.3)
-    for name in ("momentum", "nesterov", "normalised", "adam", "adamw", "rmsprop", "sign", "muon")
+    for name in (
+        "momentum",
+        "nesterov",
+        "normalised",
+        "adam",
+        "adamw",
+        "rmsprop",
+        "sign",
+        "muon",
+        "exact_muon",
+    )
 }
 
 
@@ -69,6 +80,9 @@ def test_descent_and_batches_add_up_and_follow_theorem_one():
     run = engram.simulate(
         problem, engram.GradientDescent(10.0, STEPS), record=("margins", "weights")
     )
+    for options in ({"at": 7.5}, {"between": (2, 7.5)}):
+        with pytest.raises(InputError, match="counts steps, got 7.5"):
+            interference(run, **options)
     pushes = interference(run, at=7)
     E, U, W = problem.inputs, problem.outputs, run.weights.values[7]
     q = engram.memory.recall_probs(problem, W)

@@ -1,6 +1,7 @@
 """explain: for every spike in the loss, whose loss rose, who pushed them, and whether it was foreseen."""
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,8 @@ from engram.diagnosis._interference import describe, deviation
 from engram.diagnosis._path_average import RecordFollower
 from engram.diagnosis._pushes import Path, carried_at, follow, has_linear_scores
 from engram.diagnosis._replay import path_of
-from engram.dynamics import AbstractFlow, Carry, Descent, Status, moment_of
+from engram.diagnosis._sentences import PUSHES, as_html, as_text, paragraphs, push_rows
+from engram.dynamics import AbstractFlow, Carry, Curriculum, Descent, Status, moment_of
 from engram.memory import MemorySystem
 from engram.observables import stability_gap
 from engram.problem import Problem, show_name
@@ -78,6 +80,7 @@ class Spike:
         pushes: The interference between the last step before and the peak.
         stability: The curvature before the spike; None for flows.
         rates: The learning rate before, and in, the spike, where it rose; else None.
+        stages: Of a curriculum, its stages on the way to the peak, from one, and where each ends.
         foreseen: What theory says of it, in sentences.
     """
 
@@ -94,6 +97,7 @@ class Spike:
     pushes: xr.Dataset
     stability: Stability | None
     rates: tuple[float, float] | None
+    stages: tuple[tuple[int, int], ...]
     foreseen: tuple[str, ...]
 
 
@@ -116,20 +120,46 @@ class Explanation:
     run: xr.Dataset
 
     def __str__(self) -> str:
-        from engram.diagnosis._sentences import in_words
-
-        return in_words(self)
+        return as_text(paragraphs(self))
 
     def _repr_html_(self) -> str:
-        from engram.diagnosis._sentences import as_html
+        return as_html(paragraphs(self), self.plot(self.highest) if self.spikes else None)
 
-        return as_html(self)
+    @property
+    def highest(self) -> int:
+        """The place of the highest spike among those explained."""
+        return int(np.argmax([spike.height for spike in self.spikes])) if self.spikes else 0
 
     def plot(self, spike: int = 0) -> Any:
         """The loss, the margins of those concerned, and the pushes, as a Figure."""
         from engram.diagnosis._pictures import draw_spike
 
         return draw_spike(self, spike)
+
+    def graph(self, spike: int = 0) -> Any:
+        """The strongest pushes of a spike as arrows, as a Figure."""
+        from engram.diagnosis._pictures import draw_graph
+
+        if not self.spikes:
+            raise InputError("there was no spike to draw.")
+        return draw_graph(self.spikes[spike].pushes)
+
+    def write_page(self, path: str | os.PathLike[str], title: str) -> None:
+        """Write all of it to a file, FILE.html, with nothing outside it."""
+        from engram.diagnosis._page import Section, write_page
+
+        head, *rest = paragraphs(self)
+        sections = [
+            Section(
+                f"The spike at {spike.peak:g}",
+                sentences,
+                self.plot(k),
+                PUSHES,
+                push_rows(self, spike),
+            )
+            for k, (spike, sentences) in enumerate(zip(self.spikes, rest, strict=True))
+        ]
+        write_page(path, title, " ".join(head), sections)
 
     def table(self) -> xr.Dataset:
         """One row per spike and token: share of the rise, and how it pushed those who rose."""
@@ -243,6 +273,7 @@ def _explain_one(
         pushes=pushes,
         stability=stability,
         rates=_bump(path.dynamics, run, int(first), int(peak)),
+        stages=_stages(path.dynamics, first, peak),
         foreseen=foreseen,
     )
 
@@ -312,6 +343,17 @@ def _bump(dynamics: Any, run: xr.Dataset, first: int, peak: int) -> tuple[float,
     begin = max(first - _SHORT, 0)
     largest, before = rates[begin : max(peak, begin + 1)].max(), rates[begin]
     return (float(before), float(largest)) if largest > _BUMP * before else None
+
+
+def _stages(dynamics: Any, first: float, peak: float) -> tuple[tuple[int, int], ...]:
+    """The stages of a curriculum between two steps, and the step at which each ends."""
+    sampling = dynamics.sampling if isinstance(dynamics, Descent) else None
+    if not isinstance(sampling, Curriculum):
+        return ()
+    ends = np.append(sampling.ends[:-1], dynamics.num_steps).astype(int).tolist()
+    starts = [0, *ends[:-1]]
+    stages = enumerate(zip(starts, ends, strict=True), start=1)
+    return tuple((k, end) for k, (start, end) in stages if start < peak and end > first)
 
 
 def _foreseen(path: Path, first: float) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError
 from engram._precision import in_double
-from engram._types import ArrayLike
+from engram._types import ArrayLike, Table
 from engram.diagnosis._path_average import RecordFollower
 from engram.diagnosis._pushes import Path, Pushes, follow, strongest_rivals
 from engram.diagnosis._replay import path_of
-from engram.dynamics import AbstractFlow
+from engram.dynamics import AbstractDynamics, AbstractFlow
 from engram.problem import Problem
 from engram.system import AbstractSystem
 
@@ -39,7 +39,7 @@ _MEANINGS = {
 @in_double
 def interference(
     run: xr.Dataset | Problem | AbstractSystem,
-    dynamics: Any = None,
+    dynamics: AbstractDynamics | Table | None = None,
     *,
     at: float | None = None,
     between: tuple[float, float] | None = None,
@@ -100,17 +100,20 @@ def _read_moments(path: Path, at: Any, between: Any) -> tuple[float, float]:
             "`at` or `between` must be given, one of them: a step, or two steps in their order."
         )
     dynamics = path.dynamics
+    in_time = isinstance(dynamics, AbstractFlow) or dynamics.counts_time
+    name, moments = ("at", (at,)) if between is None else ("between", between)
+    for moment in () if in_time else moments:
+        if not float(moment).is_integer():
+            raise InputError(f"`{name}` counts steps, got {moment}. Give whole numbers.")
     if isinstance(dynamics, RecordFollower):
         return (at, dynamics.after(at)) if between is None else between
     first, last = (at, at + 1) if between is None else between
-    in_time = isinstance(dynamics, AbstractFlow) or dynamics.counts_time
     if in_time and at is not None:
         raise InputError("`at` counts steps, and a flow has none. Give `between`, two times.")
     end = dynamics.end if in_time else dynamics.num_steps  # pyright: ignore
     if not 0 <= first < last <= end:
-        what = "at" if between is None else "between"
         raise InputError(
-            f"`{what}` must lie within the run, from 0 to {end:g}, the first before the last, got "
+            f"`{name}` must lie within the run, from 0 to {end:g}, the first before the last, got "
             f"{first:g} and {last:g}."
         )
     return first, last

@@ -20,11 +20,11 @@ import xarray as xr
 from engram import memory, particles
 from engram._checks import InputError
 from engram._memory_limits import check_fits
-from engram.diagnosis._pushes import Pushes, strongest_rivals
+from engram.diagnosis._pushes import Pushes, output_gaps, pushes_of, strongest_rivals
 from engram.diagnosis._recording import problem_at
-from engram.diagnosis._replay import problem_of
 from engram.memory import MemorySystem
 from engram.problem import Problem
+from engram.simulation import stored_problem
 
 _BY_SPAN = (
     "the change of W itself: inputs are linearly independent, so that it has one part per token"
@@ -57,14 +57,14 @@ class RecordFollower:
     counts_time = False
 
     def __init__(self, run: xr.Dataset):
-        self.problem = problem_of(run)
-        self.system = MemorySystem(self.problem)
+        self.problem: Problem = stored_problem(run)
+        self.system: MemorySystem = MemorySystem(self.problem)
         if "weights" not in run or run["weights"].dims[0] != "step":
             raise InputError(
                 "`run` must hold the weights of its records, and lacks `weights` by step. Give what "
                 "`Recorder.dataset`, `open_recording` or `analyse` returned."
             )
-        self.steps = run["step"].values
+        self.steps: np.ndarray = run["step"].values
         N, M = self.problem.num_tokens, self.problem.num_classes
         check_fits(8 * (6 * N * M + 4 * N * N), num_tokens=N, num_classes=M)
         self._run = run
@@ -109,12 +109,8 @@ class RecordFollower:
             there = self._end(k)
             middle = problem_at(here.problem, *_mean_embeddings(here.problem, there.problem))
             share = _by_span(here, there, middle) if self._is_independent else _by_fit(here, there)
-            gaps, E, U = (
-                _gaps(middle, rivals),
-                np.asarray(middle.inputs),
-                np.asarray(middle.outputs),
-            )
-            push += (E @ E.T) * (gaps @ (share.coefficients @ U).T)
+            push += pushes_of(middle, rivals, share.coefficients)
+            gaps, E = output_gaps(middle, rivals), np.asarray(middle.inputs)
             noise += (gaps * (E @ share.noise.T)).sum(axis=1)
             moved += _moved(here, there, middle, rivals)
             met += share.met
@@ -222,14 +218,11 @@ def _mean_embeddings(a: Problem, b: Problem) -> tuple[np.ndarray, np.ndarray]:
     return (np.asarray(a.inputs) + b.inputs) / 2, (np.asarray(a.outputs) + b.outputs) / 2
 
 
-def _gaps(problem: Problem, rivals: np.ndarray) -> np.ndarray:
-    U = np.asarray(problem.outputs)
-    return U[problem.labels] - U[rivals]
-
-
 def _moved(a: _End, b: _End, middle: Problem, rivals: np.ndarray) -> np.ndarray:
     """What moving embeddings did to the margins: the other factors are taken at their means."""
     W, E = (a.W + b.W) / 2, np.asarray(middle.inputs)
-    gaps = _gaps(b.problem, rivals) - _gaps(a.problem, rivals)
+    gaps = output_gaps(b.problem, rivals) - output_gaps(a.problem, rivals)
     steps = np.asarray(b.problem.inputs) - a.problem.inputs
-    return (gaps * (E @ W.T)).sum(axis=1) + (_gaps(middle, rivals) * (steps @ W.T)).sum(axis=1)
+    return (gaps * (E @ W.T)).sum(axis=1) + (output_gaps(middle, rivals) * (steps @ W.T)).sum(
+        axis=1
+    )

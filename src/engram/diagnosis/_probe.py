@@ -11,7 +11,7 @@ import engram
 from engram import memory, particles
 from engram._checks import InputError, check_finite, check_ndim, read_array
 from engram._precision import in_double
-from engram._types import ArrayLike
+from engram._types import ArrayLike, NamesLike
 from engram.diagnosis._possible import least_error
 from engram.problem import Problem, uniform
 from engram.simulation import label_problem
@@ -62,8 +62,8 @@ def probe(
     targets: ArrayLike,
     probs: ArrayLike | None = None,
     *,
-    names: ArrayLike | None = None,
-    class_names: ArrayLike | None = None,
+    names: NamesLike | None = None,
+    class_names: NamesLike | None = None,
 ) -> xr.Dataset:
     r"""What a matrix of a model remembers: margins, errors, rank, and which tokens get in each other's way.
 
@@ -85,10 +85,10 @@ def probe(
 
     Paper: Section 3 for the pushes, Section 5 for what can be stored.
     """
-    inputs = read_array("inputs", inputs)
-    check_ndim("inputs", inputs, ndim=2, axes="(N, d)")
-    probs = uniform(len(inputs)) if probs is None else probs
-    problem = Problem(inputs, outputs, probs, targets, names=names, class_names=class_names)
+    E = read_array("inputs", inputs)
+    check_ndim("inputs", E, ndim=2, axes="(N, d)")
+    probs = uniform(len(E)) if probs is None else probs
+    problem = Problem(E, outputs, probs, targets, names=names, class_names=class_names)
     return probe_problem(problem, weight)
 
 

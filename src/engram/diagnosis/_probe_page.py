@@ -1,19 +1,14 @@
 """A probe shown: as tables, as a picture, and as a page with nothing outside it."""
 
-import base64
-import io
 import os
-from typing import Any
 
-import jinja2
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-import engram
 from engram import plotting
-from engram._files import written_whole
+from engram.diagnosis._page import Section, write_page
 from engram.plotting import COLOURS
 from engram.problem import show_name
 
@@ -27,18 +22,24 @@ SUMMARY = (
     "effective rank",
     "norm",
 )
+_READING = (
+    "“possible” is the error that some matrix is known to reach; where two numbers stand, none goes below "
+    "the first. A push is how fast a token's gradient changes the margin of another one at these weights, "
+    "per unit of flow time."
+)
 CONFUSIONS = ("token", "target", "nearest wrong", "margin", "loss", "pushed down by")
 
 
 def each_matrix(dataset: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
-    """The matrices of a probe, one by one, with their names."""
+    """The matrices of a probe with their names: those that err least first, then by loss."""
     if "matrix" not in dataset.dims:
         return [("W", dataset)]
-    return [(str(name), dataset.sel(matrix=name)) for name in dataset["matrix"].values]
+    order = np.lexsort((dataset.loss.values, dataset.error.values))
+    return [(str(dataset["matrix"].values[k]), dataset.isel(matrix=k)) for k in order]
 
 
 def summary_rows(dataset: xr.Dataset) -> list[tuple[str, ...]]:
-    """One row per matrix, in the order of `SUMMARY`."""
+    """One row per matrix, the best first, in the order of `SUMMARY`."""
     least, bound = float(dataset.possible_error), float(dataset.possible_bound)
     possible = f"{least:.4g}" if least - bound < 1e-12 else f"{bound:.4g} to {least:.4g}"
     return [
@@ -77,39 +78,37 @@ def confusion_rows(one: xr.Dataset, most: int = 10) -> list[tuple[str, ...]]:
 
 
 def draw_probe(dataset: xr.Dataset) -> Figure:
-    """Margins, the spectrum, and the pushes; of several matrices their margins and spectra."""
+    """Margins, the spectrum, and the pushes; of several matrices margins and spectra, the best in colour."""
     matrices = each_matrix(dataset)
     single = len(matrices) == 1 and "push" in dataset
+    coloured = len(COLOURS) if len(matrices) <= len(COLOURS) else len(COLOURS) - 1
     with plotting.style():
         figure = plotting.new_figure(plotting.WIDE * (1.35 if single else 1), 2.9)
         axes = figure.subplots(1, 3 if single else 2)
-        for index, (name, one) in enumerate(matrices):
-            colour = COLOURS[index % len(COLOURS)]
-            label = _escaped(name) if 1 < len(matrices) <= len(COLOURS) else None
-            _draw_margins(axes[0], one, colour, label)
-            values = one.singular_values.values
-            axes[1].plot(
-                np.arange(1, len(values) + 1), values, ".-", color=colour, ms=3, label=label
-            )
+        for place, (name, one) in reversed(list(enumerate(matrices))):  # the best ones on top
+            colour = COLOURS[place] if place < coloured else "0.8"
+            label = _escaped(name) if place < coloured else "others" if place == coloured else None
+            for panel, values in zip(
+                axes, (np.sort(one.margins), one.singular_values), strict=False
+            ):
+                panel.plot(np.arange(1, len(values) + 1), values, color=colour, label=label)
         axes[0].axhline(0, color="0.6", lw=0.8, zorder=0)
         axes[0].set(xlabel="token, by margin", ylabel="margin $m(x)$")
         axes[1].set(xlabel="mode", ylabel="singular value of $W$")
-        if 1 < len(matrices) <= len(COLOURS):
-            axes[0].legend()
+        if len(matrices) > 1:
+            axes[0].legend(reverse=True)
+        else:
+            _shade_wrong(axes[0], matrices[0][1])
         if single:
             _draw_pushes(figure, axes[2], matrices[0][1])
     return figure
 
 
-def _draw_margins(axes: Axes, one: xr.Dataset, colour: str, label: str | None) -> None:
+def _shade_wrong(axes: Axes, one: xr.Dataset) -> None:
     values = np.sort(one.margins.values)
-    axes.plot(np.arange(1, len(values) + 1), values, color=colour, label=label)
-    if label is None:
-        wrong = values <= 0
-        axes.fill_between(
-            np.arange(1, len(values) + 1), values, 0, where=wrong, color=COLOURS[1], alpha=0.3
-        )
-        axes.set_title(f"{int(one.num_recalled)} of {len(values)} recalled")
+    places = np.arange(1, len(values) + 1)
+    axes.fill_between(places, values, 0, where=values <= 0, color=COLOURS[1], alpha=0.3)
+    axes.set_title(f"{int(one.num_recalled)} of {len(values)} recalled")
 
 
 def _draw_pushes(figure: Figure, axes: Axes, one: xr.Dataset) -> None:
@@ -127,31 +126,17 @@ def _escaped(text: str) -> str:
     return show_name(text).replace("$", r"\$")  # a dollar sign would begin a formula
 
 
-def probe_page(dataset: xr.Dataset, title: str, most: int = 20) -> str:
-    """The page as text."""
-    picture = io.BytesIO()
-    draw_probe(dataset).savefig(picture, dpi=130, format="png")
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("engram.diagnosis", "."),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    shape = (dataset.sizes["token"], dataset.sizes["class"], dataset.sizes["mode"])
-    return environment.get_template("probe.html").render(
-        title=title,
-        version=engram.__version__,
-        shape=shape,
-        picture=base64.b64encode(picture.getvalue()).decode(),
-        summary=(SUMMARY, summary_rows(dataset)),
-        heads=CONFUSIONS,
-        matrices=[(name, confusion_rows(one, most)) for name, one in each_matrix(dataset)],
-    )
-
-
 def write_probe_page(dataset: xr.Dataset, path: str | os.PathLike[str], title: str) -> None:
-    """Write the page, whole or not at all."""
-    text: Any = probe_page(dataset, title)
-    with written_whole(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+    """Write a page with the table, the picture, and the nearest confusions of each matrix."""
+    sizes = (dataset.sizes["token"], dataset.sizes["class"], dataset.sizes["mode"])
+    lead = "{} tokens, {} classes, {} singular values.".format(*sizes)
+    matrices = each_matrix(dataset)
+    of = lambda name: f" of {show_name(name)}" if len(matrices) > 1 else ""
+    confusions = [
+        Section(f"Nearest confusions{of(name)}", heads=CONFUSIONS, rows=confusion_rows(one, 20))
+        for name, one in matrices
+    ]
+    overview = Section(
+        sentences=[_READING], picture=draw_probe(dataset), heads=SUMMARY, rows=summary_rows(dataset)
+    )
+    write_page(path, title, lead, [overview, *confusions])

@@ -19,6 +19,7 @@ from engram._types import Array, PyTree
 from engram.dynamics import AbstractFlow, Carry, Descent, Status, Update, advance, run
 from engram.memory import MemorySystem
 from engram.particles import MarginSystem, ParticleSystem, pull
+from engram.problem import Problem
 from engram.system import AbstractSystem
 
 _NUMBERS = 2**22  # in the parts of gradients that are followed at once
@@ -111,21 +112,27 @@ def strongest_rivals(system: AbstractSystem, against: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _ask(system: Any, state: Any) -> tuple[Any, Any]:
+def _ask(system: Any, state: PyTree) -> tuple[Any, Any]:
     return system.class_margins(state), system.look(state).token_losses
 
 
-def _asked(system: Any, state: Any) -> tuple[np.ndarray, Any]:
+def _asked(system: Any, state: PyTree) -> tuple[np.ndarray, Any]:
     return jax.device_get(_ask(system, state))
 
 
-def _from_coefficients(problem: Any, rivals: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+def output_gaps(problem: Problem, rivals: np.ndarray) -> np.ndarray:
+    """How each token's target differs from its rival, one row per token."""
+    U = np.asarray(problem.outputs)
+    return U[problem.labels] - U[rivals]
+
+
+def pushes_of(problem: Problem, rivals: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     r"""$\langle e_x, e_{x'} \rangle \langle u_{f^*(x)} - u_{y_0(x)}, \sum_y C[x', y]\, u_y \rangle$.
 
     Paper: thm:inter, for one class against another.
     """
-    E, U, labels = (np.asarray(x) for x in (problem.inputs, problem.outputs, problem.labels))
-    return (E @ E.T) * ((U[labels] - U[rivals]) @ (coefficients @ U).T)
+    E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
+    return (E @ E.T) * (output_gaps(problem, rivals) @ (coefficients @ U).T)
 
 
 # --- particles --------------------------------------------------------------------------------------------
@@ -159,12 +166,11 @@ class _ByParticles:
         (before, losses), (after, last_losses) = (_asked(system, pick(k)) for k in (0, 1))
         rivals = strongest_rivals(system, before)
         coefficients = np.diff(np.asarray(states.coefficients), axis=0)[0]
-        push = _from_coefficients(problem, rivals, coefficients)
+        push = pushes_of(problem, rivals, coefficients)
         noise = zero = np.zeros(len(before))
         if states.shaken is not None:
             shaken = np.diff(np.asarray(states.shaken), axis=0)[0]
-            E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
-            noise = ((U[problem.labels] - U[rivals]) @ shaken * E).sum(axis=1)
+            noise = (output_gaps(problem, rivals) @ shaken * problem.inputs).sum(axis=1)
         return Pushes(push, zero, noise, before, after, rivals, coefficients, (losses, last_losses))
 
 
@@ -177,7 +183,7 @@ class _Coefficients(eqx.Module):
     def splitter(self, dynamics: Any) -> Any:
         return dynamics.optimizer  # there is no decay
 
-    def parts(self, system: Any, state: Any, law: Any) -> Any:
+    def parts(self, system: Any, state: PyTree, law: Any) -> Any:
         law = jnp.asarray(system.law if law is None else law)
         return pull(system.problem, system.scores(state), law)
 
@@ -185,7 +191,7 @@ class _Coefficients(eqx.Module):
         shape = (system.problem.num_tokens, system.problem.num_classes)
         return jnp.zeros(shape), jnp.zeros(shape[0])
 
-    def effect(self, system: Any, state: Any, shares: Any) -> Any:
+    def effect(self, system: Any, state: PyTree, shares: PyTree) -> Any:
         return shares.changes, jnp.zeros(len(shares.changes))
 
 
@@ -198,13 +204,13 @@ class _States(eqx.Module):
     def splitter(self, dynamics: Any) -> Any:
         return dynamics
 
-    def parts(self, system: Any, state: Any, law: Any) -> Any:
+    def parts(self, system: Any, state: PyTree, law: Any) -> Any:
         return system.grad_parts(state, law, self.samples)
 
     def nothing(self, system: Any) -> Any:
         return jnp.zeros((len(self.samples), len(self.rivals))), jnp.zeros(len(self.rivals))
 
-    def effect(self, system: Any, state: Any, shares: Any) -> Any:
+    def effect(self, system: Any, state: PyTree, shares: PyTree) -> Any:
         margins = lambda state: jnp.take_along_axis(
             system.class_margins(state), self.rivals[:, None], axis=1
         )[:, 0]
@@ -221,17 +227,17 @@ def _start(path: Path, kind: Any) -> tuple[Any, Any]:
 
 
 @eqx.filter_jit
-def _go(path: Path, inner: Any, index: Any, until: Any) -> Any:
+def _go(path: Path, inner: PyTree, index: Any, until: Any) -> Any:
     carry = Carry(index, inner, None, jnp.asarray(int(Status.RUNNING)))
     return advance(path.system, path.dynamics, carry, until, key=path.key).inner
 
 
 @eqx.filter_jit
-def _walk(path: Path, kind: Any, inner: Any, past: Any, first: Any, last: Any) -> Any:
+def _walk(path: Path, kind: Any, inner: PyTree, past: PyTree, first: Any, last: Any) -> Any:
     """Steps `first` to `last`, following the parts: the end, what is left of them, and their effects."""
     system, dynamics, key = path.system, path.dynamics, path.key
 
-    def step(index: Any, carry: Any) -> Any:
+    def step(index: Any, carry: PyTree) -> PyTree:
         inner, past, sums = carry
         state = dynamics.state_of(inner)
         law = dynamics.law_at(system, inner, index, key)
@@ -289,7 +295,7 @@ class _ByCoefficients:
         after, last_losses = _asked(system, walker.state)
         rivals = strongest_rivals(system, before)
         problem = system.problem  # pyright: ignore[reportAttributeAccessIssue]
-        push = _from_coefficients(problem, rivals, coefficients)
+        push = pushes_of(problem, rivals, coefficients)
         return Pushes(push, zero, zero, before, after, rivals, coefficients, (losses, last_losses))
 
 

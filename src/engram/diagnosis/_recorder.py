@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from engram._checks import InputError, brief, check_ndim, is_traced, read_array
-from engram._types import ArrayLike
+from engram._types import ArrayLike, NamesLike
 from engram.diagnosis._recording import dataset_of
 from engram.diagnosis._records import Records, create_records, open_records, shapes_of
 from engram.problem import Problem, uniform
@@ -29,7 +29,7 @@ class Recorder:
 
     Each record is whole or absent: a process that is killed loses at most the one that it was writing. To
     resume, make a recorder for the same store: `last_step` says how far it got. Steps that the resumed loop
-    makes again replace those recorded before.
+    makes again replace those recorded before; a loop that begins anew needs `overwrite=True` for that.
 
     Args:
         inputs: Input embeddings, one row per token, shape (N, d).
@@ -40,6 +40,8 @@ class Recorder:
             temporary one, which is removed when the process ends.
         names: What the tokens are called.
         class_names: What the classes are called.
+        overwrite: Whether a loop that begins anew, at the first step of the store or before, may replace all
+            that was recorded of the same memory. By default it is refused.
     """
 
     def __init__(
@@ -50,23 +52,30 @@ class Recorder:
         probs: ArrayLike | None = None,
         *,
         store: str | os.PathLike[str] | None = None,
-        names: ArrayLike | None = None,
-        class_names: ArrayLike | None = None,
+        names: NamesLike | None = None,
+        class_names: NamesLike | None = None,
+        overwrite: bool = False,
     ):
-        inputs = read_array("inputs", inputs)
-        check_ndim("inputs", inputs, ndim=2, axes="(N, d)")
-        probs = uniform(len(inputs)) if probs is None else probs
-        problem = Problem(inputs, outputs, probs, targets, names=names, class_names=class_names)
-        self._begin(problem, store)
+        E = read_array("inputs", inputs)
+        check_ndim("inputs", E, ndim=2, axes="(N, d)")
+        probs = uniform(len(E)) if probs is None else probs
+        problem = Problem(E, outputs, probs, targets, names=names, class_names=class_names)
+        self._begin(problem, store, overwrite)
 
     @classmethod
-    def of(cls, problem: Problem, *, store: str | os.PathLike[str] | None = None) -> "Recorder":
+    def of(
+        cls,
+        problem: Problem,
+        *,
+        store: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+    ) -> "Recorder":
         """A recorder for a problem that there is already, as `Problem.from_embeddings` makes one."""
         recorder = cls.__new__(cls)
-        recorder._begin(problem, store)
+        recorder._begin(problem, store, overwrite)
         return recorder
 
-    def _begin(self, problem: Problem, store: Any) -> None:
+    def _begin(self, problem: Problem, store: Any, overwrite: bool) -> None:
         path = _temporary_store() if store is None else Path(store)
         if path.is_dir() and any(path.iterdir()):
             records = open_records(path)
@@ -78,7 +87,8 @@ class Recorder:
         records.lock()
         weakref.finalize(self, records.close)
         self._records, self._steps = records, records.numbers()["step"]
-        self._is_resuming = bool(records.count)
+        self._is_resuming, self._may_overwrite = bool(records.count), overwrite
+        self._is_closed = False
 
     @property
     def path(self) -> Path:
@@ -123,6 +133,10 @@ class Recorder:
             inputs: The input embeddings now, if they train along; then in each record.
             outputs: The output embeddings now, likewise.
         """
+        if self._is_closed:
+            raise InputError(
+                f"the recorder of {self.path} is closed. Make another one for the same store, and go on."
+            )
         records, shapes = self._records, shapes_of(self.problem)
         given = {"weights": weight, "gradients": grad, "inputs": inputs, "outputs": outputs}
         values = {
@@ -149,7 +163,7 @@ class Recorder:
         numbers = (step, _read_number("loss", loss), _read_number("learning_rate", learning_rate))
         values["numbers"] = np.asarray(numbers, np.float64)
         if count < records.count:
-            records.commit(count)
+            records.cut(count)
         records.append(values)
         if count >= len(self._steps):
             self._steps = np.concatenate([self._steps, np.zeros(max(64, count))])
@@ -167,15 +181,22 @@ class Recorder:
                 "made."
             )
         place = int(np.searchsorted(self._steps[: self.num_records], step))
-        if place == 0 and not self._is_first(step, weight):
+        if place or self._may_overwrite:
+            return place
+        if not self._is_first(step, weight):
             raise InputError(
                 f"`store` must not hold another training, got {self.path} with steps {int(self._steps[0])} "
-                f"to {last}, and other weights at step {step}. Name another store, or remove this one."
+                f"to {last}, and other weights at step {step}. {_ANEW}"
             )
-        return place
+        if self.num_records > 1:
+            raise InputError(
+                f"`store` must not hold what would be lost, got {self.path} with {self.num_records} records, "
+                f"and a loop that begins anew at step {step}. {_ANEW}"
+            )
+        return 0
 
     def _is_first(self, step: int, weight: np.ndarray) -> bool:
-        """Whether these are the step and the weights of the first record: the same training, begun again."""
+        """Whether these are the step and the weights of the first record, which loses nothing by it."""
         first = self._records.read("weights")[0]
         return step == self._steps[0] and np.array_equal(first, weight, equal_nan=True)
 
@@ -185,6 +206,7 @@ class Recorder:
 
     def close(self) -> None:
         """Let go of the store; records are complete without this."""
+        self._is_closed = True
         self._records.close()
 
     def __enter__(self) -> "Recorder":
@@ -194,6 +216,9 @@ class Recorder:
         self.close()
 
 
+_ANEW = (
+    "Resume after its last step, name another store, or pass `overwrite=True` to replace all of it."
+)
 _ARGUMENTS = {"weights": "weight", "gradients": "grad", "inputs": "inputs", "outputs": "outputs"}
 
 

@@ -105,6 +105,8 @@ class _Stored(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
 
     def _read(self, key: Any) -> np.ndarray:
+        if isinstance(key[0], slice):  # the store has room for more
+            key = (slice(*key[0].indices(self.shape[0])), *key[1:])
         with damage_reported(self._records.path, self._name):
             return np.asarray(self._records.read(self._name).oindex[key])
 

@@ -1,12 +1,13 @@
 """Records: a Zarr store to which a training loop appends, and which a kill at any moment leaves whole.
 
-Each array has one file per chunk of records, not compressed, into which a record is written at its place. An
-array has as many records as its `zarr.json` says. Those files are replaced last, that of `numbers` as the
-very last: a record is there once that one says so, and what a killed process has half written is not read,
-and written over when recording is resumed.
+Each array has one file per chunk of records, not compressed, into which a record is written at its place; its
+`zarr.json` says for how many there is room. The row in `numbers` is written last: a record is there once its
+step is a number. What a killed process has half written is not read, and written over when recording is
+resumed.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ import numpy as np
 
 import engram
 from engram._checks import InputError
+from engram._foreign_files import check_links, check_zarr_array
 from engram._memory_limits import check_fits
 from engram.problem import Problem
 
@@ -27,6 +29,7 @@ NUMBERS = ("step", "loss", "learning_rate")  # of each record, in the array `num
 _FORMAT = 1
 _CHUNK = 2**22  # bytes, about; a record that is larger has a chunk of its own
 _MOST_RECORDS = 4096  # in a chunk
+_ROOM = 64  # records that there is room for at first
 _AXES = {
     "numbers": ("number",),
     "weights": ("row", "col"),
@@ -44,6 +47,7 @@ class Growing:
         self.folder, self.shape, self.dtype = folder, shape, np.dtype(dtype).newbyteorder("<")
         self.size = self.dtype.itemsize * int(np.prod(shape))
         self.per_chunk = int(np.clip(_CHUNK // max(self.size, 1), 1, _MOST_RECORDS))
+        self.room = 0  # records that `zarr.json` says there are
         self._chunk, self._file = -1, -1
 
     def about(self, count: int) -> dict[str, Any]:
@@ -63,13 +67,17 @@ class Growing:
         }
 
     def write(self, index: int, values: np.ndarray) -> None:
-        """Put a record in its place; it does not count before `commit`."""
+        """Put a record, or some within a chunk, in its place."""
         chunk, place = divmod(index, self.per_chunk)
         if chunk != self._chunk:
             self.close()
             path = self.chunk_path(chunk)
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file, self._chunk = os.open(path, os.O_RDWR | os.O_CREAT, 0o666), chunk
+            if (
+                self.folder.name == "numbers" and not path.exists()
+            ):  # rows without a step do not count
+                replace(path, np.full((self.per_chunk, *self.shape), np.nan, self.dtype).tobytes())
+            self._file, self._chunk = _open_file(path), chunk
             os.ftruncate(self._file, self.per_chunk * self.size)
         data = np.ascontiguousarray(values, self.dtype).data.cast("B")
         offset = place * self.size
@@ -77,9 +85,11 @@ class Growing:
             written = os.pwrite(self._file, data, offset)
             data, offset = data[written:], offset + written
 
-    def commit(self, count: int) -> None:
-        """Say that the array has so many records."""
-        replace_text(self.folder / "zarr.json", json.dumps(self.about(count)))
+    def say(self, room: int) -> None:
+        """Say for how many records there is room."""
+        if room != self.room:
+            replace(self.folder / "zarr.json", json.dumps(self.about(room)).encode())
+            self.room = room
 
     def chunk_path(self, chunk: int) -> Path:
         return self.folder.joinpath("c", str(chunk), *["0"] * len(self.shape))
@@ -103,17 +113,28 @@ class Records:
             if name not in self.arrays:
                 self.arrays[name] = Growing(self.path / name, value.shape, value.dtype)
                 self.arrays[name].folder.mkdir(exist_ok=True)
-        for name, array in self.arrays.items():
-            missing = np.full(array.shape, np.nan, array.dtype)
-            array.write(self.count, values.get(name, missing))
-        self.commit(self.count + 1)
+                self._fill(self.arrays[name])
+        room = self.arrays["numbers"].room
+        room = room if room > self.count else max(2 * self.count, _ROOM)
+        for name, array in sorted(self.arrays.items(), key=lambda pair: pair[0] == "numbers"):
+            value = values.get(name)
+            missing = lambda array=array: np.full(array.shape, np.nan, array.dtype)
+            array.write(self.count, missing() if value is None else value)
+            array.say(room)
+        self.count += 1
 
-    def commit(self, count: int) -> None:
-        """Make the store hold so many records; the array that counts comes last."""
-        for name, array in self.arrays.items():
-            if name != "numbers":
-                array.commit(count)
-        self.arrays["numbers"].commit(count)
+    def _fill(self, array: Growing) -> None:
+        """Say of an array that begins late that the records before, in the same chunk, have none of it."""
+        first = self.count // array.per_chunk * array.per_chunk
+        for record in range(first, self.count):
+            array.write(record, np.full(array.shape, np.nan, array.dtype))
+
+    def cut(self, count: int) -> None:
+        """Forget the records from some one on, the last ones first."""
+        numbers = self.arrays["numbers"]
+        for first in reversed(range(0, self.count, numbers.per_chunk)):
+            kept, end = max(first, count), min(first + numbers.per_chunk, self.count)
+            numbers.write(kept, np.full((max(end - kept, 0), *numbers.shape), np.nan))
         self.count = count
 
     def read(self, name: str) -> Any:
@@ -138,7 +159,7 @@ class Records:
 
             # A file that nobody else opens: to close it elsewhere in this process would end the lock.
             path = self.path / "problem_probs" / ".lock"
-            self._lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            self._lock = _open_file(path)
             try:
                 fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -181,18 +202,20 @@ def create_records(path: Path, problem: Problem) -> Records:
 
 def open_records(path: Path) -> Records:
     """Open a store; one that cannot be used gets one clear error."""
+    check_links(path)
     attrs = _attributes(path)
     problem = _problem_in(path, attrs)
     arrays: dict[str, Growing] = {}
     count = 0
     for name in _AXES:
         if (path / name / "zarr.json").is_file():
-            arrays[name], length = _growing_in(path, name, problem)
-            count = length if name == "numbers" else count
+            arrays[name] = _growing_in(path, name, problem)
     if "numbers" not in arrays:  # killed before the first record
         return Records(path, problem, {}, 0)
+    count = min(_count_in(path, arrays["numbers"]), *(array.room for array in arrays.values()))
     for name, array in arrays.items():
-        _check_chunks(path, name, array, count)
+        for chunk in range(-(-count // array.per_chunk)):
+            _check_chunk(path, array, chunk, may_lack=name == "gradients")  # which may begin late
     return Records(path, problem, arrays, count)
 
 
@@ -227,7 +250,9 @@ def _problem_in(path: Path, attrs: dict[str, Any]) -> Problem:
     is_judged = (path / "problem_clean_labels").is_dir()
     for name in (*_PROBLEM, *["clean_labels"] * is_judged):
         with damage_reported(path, f"problem_{name}"):
-            array = zarr.open_array(path / f"problem_{name}", mode="r")
+            group = zarr.open_group(path, mode="r", use_consolidated=False)
+            array: Any = group[f"problem_{name}"]
+            check_zarr_array(path, array)
             check_fits(4 * array.nbytes, **{f"problem_{name}": max(array.shape, default=1)})
             values[name] = array[...]
     with damage_reported(path, "problem"):
@@ -241,8 +266,21 @@ def shapes_of(problem: Problem) -> dict[str, tuple[int, ...]]:
     return {"numbers": (len(NUMBERS),), "weights": W, "gradients": W, **embeddings}
 
 
-def _growing_in(path: Path, name: str, problem: Problem) -> tuple[Growing, int]:
-    """An array of a store, which must be as this module writes it, and how many records it says it has."""
+def _count_in(path: Path, numbers: Growing) -> int:
+    """How many records there are: rows of `numbers` up to the first without a step."""
+    for chunk in itertools.count():
+        file = numbers.chunk_path(chunk)
+        if chunk and not file.is_file():
+            return chunk * numbers.per_chunk
+        _check_chunk(path, numbers, chunk)
+        steps = np.fromfile(file, numbers.dtype).reshape(-1, *numbers.shape)[:, 0]
+        if np.isnan(steps).any():
+            return chunk * numbers.per_chunk + int(np.argmax(np.isnan(steps)))
+    raise AssertionError("counting does not end")
+
+
+def _growing_in(path: Path, name: str, problem: Problem) -> Growing:
+    """An array of a store, which must be as this module writes it."""
     with damage_reported(path, name):
         about = json.loads((path / name / "zarr.json").read_text())
         dtype, count = about["data_type"], about["shape"][0]
@@ -251,21 +289,19 @@ def _growing_in(path: Path, name: str, problem: Problem) -> tuple[Growing, int]:
         array = Growing(path / name, shapes_of(problem)[name], dtype)
         if about != array.about(count):
             raise ValueError("its zarr.json is not as it was written")
-        return array, count
+        array.room = count
+        return array
 
 
-def _check_chunks(path: Path, name: str, array: Growing, count: int) -> None:
-    """Refuse a store without the file of a chunk; gradients may begin later than the records."""
-    optional = name == "gradients"
-    for chunk in range(-(-count // array.per_chunk)):
-        file = array.chunk_path(chunk)
-        size = file.stat().st_size if file.is_file() else None
-        if size != array.per_chunk * array.size and not (optional and size is None):
-            first = chunk * array.per_chunk
-            raise InputError(
-                f"{path} is damaged: the file of `{name}` from record {first} on is missing or cut short "
-                f"({file}). Restore it, or record again into another store."
-            )
+def _check_chunk(path: Path, array: Growing, chunk: int, *, may_lack: bool = False) -> None:
+    """Refuse a store without the file of a chunk."""
+    file = array.chunk_path(chunk)
+    size = file.stat().st_size if file.is_file() else None
+    if size != array.per_chunk * array.size and not (may_lack and size is None):
+        raise InputError(
+            f"{path} is damaged: the file of `{array.folder.name}` from record {chunk * array.per_chunk} on "
+            f"is missing or cut short ({file}). Restore it, or record again into another store."
+        )
 
 
 @contextlib.contextmanager
@@ -282,8 +318,17 @@ def damage_reported(path: Path, name: str) -> Iterator[None]:
         ) from None
 
 
-def replace_text(path: Path, text: str) -> None:
+def _open_file(path: Path) -> int:
+    """Open a file of a store to write to it, but never what a symbolic link leads to."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError:
+        check_links(path.parent)
+        raise
+
+
+def replace(path: Path, content: bytes) -> None:
     """Write a small file at once: a reader, or whoever comes after a kill, sees the old or the new one."""
     temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text)
+    temporary.write_bytes(content)
     os.replace(temporary, path)

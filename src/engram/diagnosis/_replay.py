@@ -14,15 +14,8 @@ from engram._types import ArrayLike
 from engram.diagnosis._pushes import Path
 from engram.problem import Problem, as_key
 from engram.registry import make
-from engram.simulation import choose_space, make_system
+from engram.simulation import choose_space, make_system, stored_problem
 from engram.system import AbstractSystem
-
-_ARRAYS = {
-    "inputs": "problem_inputs",
-    "outputs": "problem_outputs",
-    "probs": "probs",
-    "targets": "problem_targets",
-}
 
 
 def path_of(
@@ -51,30 +44,13 @@ def _placed(problem: Problem, dynamics: Any, space: str, W: Any) -> tuple[Any, A
     return system, dynamics, state
 
 
-def problem_of(run: xr.Dataset) -> Problem:
-    """The problem of a run, from the arrays in its dataset."""
-    missing = [name for name in _ARRAYS.values() if name not in run]
-    if missing:
-        raise InputError(
-            f"`run` must hold its problem, and lacks {', '.join(missing)}. Give what `simulate` returned."
-        )
-    names = {
-        name: run[axis].values
-        for name, axis in (("names", "token"), ("class_names", "class"))
-        if axis in run.coords and run[axis].dtype.kind in "OSU"
-    }
-    if "problem_clean_labels" in run:
-        names["clean_labels"] = run["problem_clean_labels"].values
-    return Problem(**{name: run[stored].values for name, stored in _ARRAYS.items()}, **names)
-
-
 def _path_of_dataset(run: xr.Dataset) -> Path:
     if run.attrs.get("kind") == "recording":
         from engram.diagnosis._path_average import RecordFollower
 
         follower = RecordFollower(run)
         return Path(follower.system, follower, run["start_weights"].values, None)
-    problem = problem_of(run)
+    problem = stored_problem(run)
     try:
         spec = json.loads(run.attrs["spec"])
         dynamics = make("dynamics", spec["dynamics"])

@@ -5,44 +5,58 @@ import math
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+
+from engram._pages import png_text
 
 _FEW = 4  # tokens named in a sentence
 _LARGE = 1e-6  # a deviation of margins beyond this is worth a word
 
 
-def in_words(explanation: Any) -> str:
-    """All of it, a paragraph per spike."""
-    return "\n\n".join(" ".join(paragraph) for paragraph in _paragraphs(explanation))
+def as_text(told: list[list[str]]) -> str:
+    """Paragraphs of sentences as text."""
+    return "\n\n".join(" ".join(sentences) for sentences in told)
 
 
-def as_html(explanation: Any) -> str:
-    """The same as HTML."""
-    head, *rest = _paragraphs(explanation)
+def as_html(told: list[list[str]], picture: Figure | None = None) -> str:
+    """The same as HTML, with a picture in it."""
+    head, *rest = told
     items = ("".join(f"<li>{html.escape(s)}</li>" for s in sentences[1:]) for sentences in rest)
     blocks = (
         f"<h4>{html.escape(sentences[0])}</h4><ul>{item}</ul>"
         for sentences, item in zip(rest, items, strict=True)
     )
-    return f"<div><p>{html.escape(' '.join(head))}</p>{''.join(blocks)}</div>"
+    image = f'<img alt="" src="data:image/png;base64,{png_text(picture, 150)}">' if picture else ""
+    return f"<div><p>{html.escape(' '.join(head))}</p>{''.join(blocks)}{image}</div>"
 
 
-def _paragraphs(explanation: Any) -> list[list[str]]:
-    count, shown = explanation.num_spikes, len(explanation.spikes)
-    if not count:
-        return [["The loss never spiked."]]
-    head = f"The loss spiked {'once' if count == 1 else f'{count} times'}."
-    if shown < count:
-        head += f" The {shown} highest are explained here."
+def paragraphs(explanation: Any) -> list[list[str]]:
+    """How many spikes there were; then the sentences on each."""
+    head = how_many(explanation.num_spikes, len(explanation.spikes))
     return [[head], *(_of_spike(explanation, spike) for spike in explanation.spikes)]
+
+
+def how_many(count: int, shown: int) -> str:
+    """How many spikes there were, and how many of them are explained."""
+    if not count:
+        return "The loss never spiked."
+    head = f"The loss spiked {'once' if count == 1 else f'{count} times'}."
+    if shown == count:
+        return head
+    some = "The highest one is" if shown == 1 else f"The {shown} highest are"
+    return f"{head} {some} explained here."
 
 
 def _of_spike(explanation: Any, spike: Any) -> list[str]:
     name = lambda x: f"token {explanation.names[x]}"
-    sentences = [_what(spike), _who_rose(explanation, spike, name)]
-    sentences += _who_pushed(spike, name)
+    sentences = [what_happened(spike), _who_rose(explanation, spike, name)]
+    sentences += _who_pushed(explanation, spike, name)
     if spike.rates is not None:
         before, after = spike.rates
         sentences.append(f"The learning rate had gone up from {before:.4g} to {after:.4g}.")
+    if spike.stages:
+        stages = [f"stage {number} (until step {end})" for number, end in spike.stages]
+        sentences.append(f"Samples came from {listed(stages)} of the curriculum.")
     if spike.stability is not None:
         sentences += _why_unstable(spike, name)
     sentences += spike.foreseen
@@ -64,7 +78,8 @@ def _number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _what(spike: Any) -> str:
+def what_happened(spike: Any) -> str:
+    """When the loss rose, and by how much."""
     back = "had not come down" if math.isnan(spike.end) else f"was back at {spike.end:g}"
     return (
         f"From {spike.first:g} to {spike.peak:g} the loss rose from {_number(spike.loss_before)} to "
@@ -72,7 +87,8 @@ def _what(spike: Any) -> str:
     )
 
 
-def _listed(parts: list[str]) -> str:
+def listed(parts: list[str]) -> str:
+    """Things one after another: a, b and c."""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
@@ -86,33 +102,71 @@ def _who_rose(explanation: Any, spike: Any, name: Any) -> str:
         return "No token's loss rose."
     verb = "is the loss" if len(top) == 1 else "are the losses"
     rest = len(spike.risen.tokens) - len(top)
-    more = f"; {rest} others rose a little" if rest > 0 else ""
-    return f"What rose {verb} of {_listed(top)}{more}."
+    share = 1 - sum(share for _, share in spike.risen.top(_FEW) if share > 0.01)
+    others = "1 other rose" if rest == 1 else f"{rest} others rose"
+    more = f"; {others}, too ({share:.0%})" if rest > 0 else ""
+    return f"What rose {verb} of {listed(top)}{more}."
 
 
-def _who_pushed(spike: Any, name: Any) -> list[str]:
+def _who_pushed(explanation: Any, spike: Any, name: Any) -> list[str]:
     def of(side: Any, what: str) -> list[str]:
         least = 0.05 * np.abs(side.values).sum()
         parts = [
-            f"{name(x)} by {abs(v):.3g}{_why(spike, x)}"
+            f"{name(x)} by {abs(v):.3g}{_why(explanation, spike, x)}"
             for x, v in side.top(_FEW)
             if abs(v) > least
         ]
-        return [f"{what} {_listed(parts)}."] if parts else []
+        return [f"{what} {listed(parts)}."] if parts else []
 
     its = "its margin" if len([v for v in spike.risen.values if v > 0.01]) == 1 else "their margins"
     return of(spike.against, f"What lowered {its}:") + of(spike.helping, f"What raised {its}:")
 
 
-def _why(spike: Any, source: int) -> str:
-    """The overlap of inputs of a source with the token that rose most, where that is known."""
-    if "input_overlap" not in spike.pushes or not len(spike.risen.tokens):
+def _why(explanation: Any, spike: Any, source: int) -> str:
+    """What the push of a source on the token that it moved most is a product of, where that is known."""
+    share = np.zeros(len(explanation.probs))
+    share[spike.risen.tokens] = spike.risen.values
+    moved = int(np.argmax(share * np.abs(spike.pushes["push"].values[:, source])))
+    why = _factors(spike.pushes, moved, source, explanation.probs)
+    if moved == source:
+        return " (itself)"
+    if why is None:
         return ""
     most = int(spike.risen.tokens[0])
-    if most == source:
-        return " (itself)"
-    overlap = float(spike.pushes["input_overlap"][most, source])
-    return f" (inputs overlap by {overlap:.2g})"
+    whose = "" if moved == most else f"token {explanation.names[moved]}'s: "
+    return f" ({whose}inputs overlap by {why[0]:.3g}, outputs by {why[1]:.2g}; p = {why[2]:.3g})"
+
+
+PUSHES = (
+    "token", "pushed by", "change of margin", "= overlap of inputs", "x overlap of outputs", "x frequency",
+    "x rate and residual, summed",
+)  # fmt: skip
+
+
+def push_rows(explanation: Any, spike: Any) -> list[tuple[str, ...]]:
+    """The strongest pushes on those who rose, and what they are products of, in the order of `PUSHES`."""
+    pushes, p = spike.pushes, explanation.probs
+    rows = []
+    for x, share in spike.risen.top(_FEW):
+        values = pushes["push"].values[x]
+        for source in np.argsort(-np.abs(values), kind="stable")[:_FEW]:
+            if share < 0.01 or abs(values[source]) < 0.01 * np.abs(values).max():
+                continue
+            row = [explanation.names[x], explanation.names[source], f"{values[source]:+.3g}"]
+            why = _factors(pushes, x, int(source), p) or ()
+            rows.append(
+                (*row, *(f"{value:.3g}" for value in why), *["not a product"] * (4 - len(why)))
+            )
+    return rows
+
+
+def _factors(pushes: Any, token: int, source: int, p: Any) -> tuple[float, ...] | None:
+    """What a push is the product of: overlaps of inputs and outputs, frequency, rates times residuals."""
+    if "strength" not in pushes:
+        return None
+    overlaps = [float(pushes[f"{what}_overlap"][token, source]) for what in ("input", "output")]
+    strength = float(pushes["strength"][source])
+    return *overlaps, float(p[source]), strength / float(p[source]) if p[source] > 0 else math.nan
 
 
 def _why_unstable(spike: Any, name: Any) -> list[str]:
@@ -129,5 +183,5 @@ def _why_unstable(spike: Any, name: Any) -> list[str]:
     order = np.argsort(-np.abs(known.direction))
     up = [name(int(x)) for x in order if known.direction[x] > 0.1][:_FEW]
     down = [name(int(x)) for x in order if known.direction[x] < -0.1][:_FEW]
-    against = f" against {_listed(down)}" if down else ""
-    return [f"{sentence}; the sharpest direction moves {_listed(up)}{against}."]
+    against = f" against {listed(down)}" if down else ""
+    return [f"{sentence}; the sharpest direction moves {listed(up)}{against}."]

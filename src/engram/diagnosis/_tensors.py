@@ -22,7 +22,7 @@ class TensorFile(Mapping[str, np.ndarray]):
     """The arrays of a file by name; each is read when it is asked for, if it fits into memory."""
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = Path(path)
+        self.path: Path = Path(path)
         readers = {".safetensors": _Safetensors, ".npz": _Archive}
         if self.path.suffix.lower() not in readers:
             raise InputError(
