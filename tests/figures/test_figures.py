@@ -39,9 +39,9 @@ def made():
         if name not in found:
             module = figures.module_of(name)
             settings = dataclasses.replace(module.SCALES["quick"], **SMALL[name])
-            told = []
-            data = module.compute(settings, lambda *both: told.append(both))
-            assert told[-1][0] == told[-1][1]  # the progress bar reaches its end
+            reports = []
+            data = module.compute(settings, lambda *both: reports.append(both))
+            assert reports[-1][0] == reports[-1][1]  # the progress bar reaches its end
             found[name] = data
         return found[name]
 

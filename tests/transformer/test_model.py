@@ -60,7 +60,7 @@ def test_pieces_and_sizes_do_not_matter(small, monkeypatch):
 
 
 @pytest.mark.usefixtures("one_size")
-def test_a_law_weighs_sequences(small):
+def test_the_law_weights_sequences(small):
     """Linear in the law, and each sequence alone as the plain model has it."""
     config, model, sequences = small
     law = np.zeros(12)
@@ -197,7 +197,7 @@ def test_memories_are_what_attention_and_readout_compute(small):
     assert memory.sharpness(*found["wk2"]) > 0
 
 
-def test_one_trigger_is_sought_among_all(small):
+def test_each_trigger_is_compared_with_all_keys(small):
     config, model, sequences = small
     found = tf.memories(model, [7])
     np.testing.assert_array_equal(memory.margins(*found["wk2"]), memory.margins(*found["wk2_all"]))

@@ -97,7 +97,7 @@ def test_seeds(drawn):
     assert (tf.bigram_task(CONFIG, seed=12).tokens != drawn.tokens).any()
 
 
-def test_a_corpus_of_ones_own(tmp_path):
+def test_a_user_supplied_corpus(tmp_path):
     text = "abracadabra, añ\nabba" * 7
     path = tmp_path / "corpus.txt"
     path.write_text(text, encoding="utf-8", newline="")

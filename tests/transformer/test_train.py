@@ -209,7 +209,7 @@ def test_resume_rejects_folders_that_are_not_whole(tmp_path):
     (run / "log.zarr" / "loss" / "c" / "0").unlink()
     with pytest.raises(InputError, match="entries before step 64 are lost or changed"):
         tf.train(other, engram.GradientDescent(5.0, 80), out=run)
-    with tf.Folder(run).locked(), pytest.raises(InputError, match="by another process"):
+    with tf.Folder(run).locked(), pytest.raises(InputError, match="another process is training in"):
         tf.train(other, descent, out=run)
 
 
@@ -314,12 +314,20 @@ def damage_log(log, damage):
         accuracy[3] += 1e-9
     elif damage == "swapped":
         shutil.copy(log / "grad_norm_wo2" / "c" / "0", chunk)
+    elif damage == "bomb":  # a frame that declares 2^40 bytes
+        chunk.write_bytes(
+            b"\x28\xb5\x2f\xfd\xe0" + (2**40).to_bytes(8, "little") + b"\x03\x00\x00\x07"
+        )
+    elif damage == "link":
+        chunk.rename(log.parent / "elsewhere")
+        chunk.symlink_to(log.parent / "elsewhere")
     else:  # the order of steps
         accuracy = zarr.open_group(log, mode="r+")["accuracy"]
         accuracy[:64] = accuracy[:64][::-1]
 
 
-DAMAGED_LOGS = ["junk", "gone", "shape", "chunk", "lost", "changed", "swapped", "order"]
+DAMAGED_LOGS = ["junk", "gone", "shape", "chunk", "lost", "changed", "swapped", "bomb", "link",
+                "order"]  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", DAMAGED_LOGS)

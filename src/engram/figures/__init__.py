@@ -7,7 +7,7 @@ from engram.figures._labels import words as words
 from engram.figures._reference import case_of as case_of
 from engram.figures._reference import problem_of as problem_of
 from engram.figures._reference import reference as reference
-from engram.figures._write import Made as Made
+from engram.figures._write import FigureResult as FigureResult
 from engram.figures._write import compute_again as compute_again
 from engram.figures._write import module_of as module_of
 from engram.figures._write import settings_at as settings_at

@@ -20,10 +20,22 @@ def five_of(values: Any) -> np.ndarray:
 
 def num_spikes(loss: Any) -> int:
     """How often the loss leaves `SPIKE_FACTOR` times its running minimum upwards."""
+    return int(_spikes_of(loss)["num_spikes"])
+
+
+def highest_spike(loss: Any) -> float:
+    """How high above its running minimum the loss goes in a spike; 0 without one."""
+    return float(np.nan_to_num(_spikes_of(loss)["highest_spike"]))
+
+
+def _spikes_of(loss: Any) -> dict[str, Any]:
     loss = np.asarray(loss, float)
     loss = loss[np.isfinite(loss)]
+    if not len(loss):
+        return {"num_spikes": 0, "highest_spike": 0.0}
     events = Events(parts=("losses",), capacity=0)
-    return int(events_of_series(events, Look(loss)).num_spikes) if len(loss) else 0
+    found = events.describe(events_of_series(events, Look(loss)), len(loss) - 1)
+    return {name: found[name][1] for name in ("num_spikes", "highest_spike")}
 
 
 def taken_back(margins: Any) -> float:

@@ -23,7 +23,7 @@ _HOMES = {name: f"{name}_{subject}" for name, subject in zip(FIGURES, _SUBJECTS,
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class FigureResult:
     """A figure that was made: what it shows, how it compares, where it is."""
 
     name: str
@@ -56,7 +56,9 @@ def settings_at(name: str, scale: str) -> Any:
     return scales.get(scale, scales["quick"])
 
 
-def write_figure(name: str, out: Path, scale: str = "quick", progress: Progress = silent) -> Made:
+def write_figure(
+    name: str, out: Path, scale: str = "quick", progress: Progress = silent
+) -> FigureResult:
     """Compute and draw a figure into `out` as .png, .pdf and .nc.
 
     Nothing found there is used, except the runs of a figure that takes long at this scale: those are
@@ -79,7 +81,7 @@ def write_figure(name: str, out: Path, scale: str = "quick", progress: Progress 
         picture.savefig(pdf, dpi=200, metadata=date)
         picture.savefig(png, dpi=200)
     about = words()[name]
-    return Made(
+    return FigureResult(
         name, about["title"], about["caption"], dataclasses.asdict(settings), module.findings(data),
         module.compare(data), files, time.perf_counter() - began,
     )  # fmt: skip
@@ -94,7 +96,7 @@ def write_data(data: xr.Dataset, path: Path) -> None:
 def _to_netcdf(data: xr.Dataset, path: Path) -> None:
     large = [name for name in data.variables if data[name].size > 1000]
     packed: Any = {name: {"zlib": True, "complevel": 4} for name in large}
-    data.to_netcdf(path, engine="h5netcdf", encoding=packed)
+    path.write_bytes(data.to_netcdf(engine="h5netcdf", encoding=packed))
 
 
 def compute_again(path: Path, progress: Progress = silent) -> xr.Dataset:

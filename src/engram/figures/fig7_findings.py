@@ -8,6 +8,9 @@ import xarray as xr
 
 from engram.figures._labels import settings_of
 from engram.figures._training import num_spikes, taken_back
+from engram.transformer import formation
+
+_MATRICES = {"wo2": "W_O^2", "wk2": "W_K^2", "wk1": "W_K^1"}
 
 
 def verdict(*shown: Any) -> str:
@@ -51,6 +54,8 @@ def verdicts(data: xr.Dataset) -> list[str]:
         *_grow_together(data),
         _wider_is_faster(data),
         *_head(data),
+        *_highest_spike(data),
+        _formation(data),
         *_not_finite(data),
     ]
 
@@ -155,6 +160,36 @@ def _head(data: xr.Dataset) -> list[str]:
         f"at the end: W_O^2 {wo2:.0%}, W_K^2 {wk2:.0%}, W_K^1 (causal) {wk1:.0%}.",
         f"By plain descent the best accuracy after {data.sizes['step'] - 1} steps is {float(best):.3f}, at d = {int(best.dim)}, η = {float(best.learning_rate):g}.",
     ]
+
+
+def _highest_spike(data: xr.Dataset) -> list[str]:
+    """Which matrices made the highest spike of all runs by descent."""
+    if "spike_contribution" not in data:
+        return []
+    steps, losses = data.spike_step.values, data.spike_loss.values
+    made = data.spike_contribution.sum("asked").values
+    rest = float(data.spike_remainder.sum())
+    change = (data.spike_contribution.sum("matrix") + data.spike_remainder).values
+    top = np.argsort(-change, kind="stable")[:2]
+    names = [_MATRICES[name] for name in data.matrix.values]
+    return [
+        f"The highest spike by descent is at d = {int(data.spike_dim)}, η = {float(data.spike_learning_rate):g}: from step {steps[0]:g} to {steps[1]:g} the loss goes from {losses[0]:.3g} to {losses[1]:.3g}. "
+        f"On some of the sequences, where it changes by {change.sum():+.3g}, the matrices made {_each('{} {:+.3g}', names, made)}, and {rest:+.1g} is not accounted for; "
+        f"it is carried by the triggers {_each('{} ({:+.3g})', data.spike_asked.values[top], change[top])}."
+    ]
+
+
+def _formation(data: xr.Dataset) -> str:
+    """When the memories of the run by descent that ends lowest form."""
+    dim, rate = np.unravel_index(lowest(data.loss.isel(step=-1).values), data.loss.shape[:2])
+    run = data.isel(dim=dim, learning_rate=rate)
+    formed = formation(run)
+    when = lambda step: f"from step {step:g} on" if np.isfinite(step) else "not by the end"
+    parts = [
+        f"{words}: half of them {when(formed.from_50.sel(matrix=name))}, nine tenths {when(formed.from_90.sel(matrix=name))}"
+        for name, words in _MATRICES.items()
+    ]
+    return f"When memories form for good, by descent at d = {int(run.dim)}, η = {float(run.learning_rate):g}: {'; '.join(parts)}."
 
 
 def _not_finite(data: xr.Dataset) -> list[str]:

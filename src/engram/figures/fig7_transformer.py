@@ -14,6 +14,7 @@ from engram.dynamics import GradientDescent, PracticalDescent, adam
 from engram.figures._comparison import Comparison, compared
 from engram.figures._labels import labelled, settings_of
 from engram.figures._runs import Progress, silent
+from engram.figures._training import highest_spike
 from engram.figures.fig7_findings import verdicts
 from engram.figures.fig7_picture import draw as draw
 from engram.transformer import (
@@ -25,6 +26,7 @@ from engram.transformer import (
     attention_patterns,
     bigram_task,
     evaluate,
+    explain,
     induction_scores,
     make_model,
     plain_loss,
@@ -69,6 +71,7 @@ SCALES = {
     ),
 }  # fmt: skip
 KEPT = ("medium", "paper")  # scales whose runs are kept, to be resumed
+_SAMPLE = 128  # sequences on which a spike is divided among matrices
 _MARGINS = {"wo2": "token", "wk2": "trigger", "wk2_all": "trigger", "wk1": "position", "wk1_causal": "position"}  # fmt: skip
 
 
@@ -140,6 +143,7 @@ def compute(
         _all_three(trained, settings),
         _imbalanced(trained["imbalanced"]),
         _induction(trained["adam"], jobs["adam"][0], settings),
+        _highest_spike(trained, settings),
     ]
     progress(total, total)
     return labelled(xr.merge(parts), "fig7", settings)
@@ -203,6 +207,32 @@ def _induction(training: Training, config: Config, settings: Settings) -> xr.Dat
     return xr.Dataset(variables, coords)
 
 
+def _highest_spike(trained: dict[str, Training], settings: Settings) -> xr.Dataset:
+    """Of all runs by descent, the highest spike: what each matrix did to the loss, after which triggers."""
+    found = [
+        (spike, dim, rate)
+        for dim, rate in itertools.product(settings.dims, settings.rates)
+        if (spike := highest_spike(trained[_name(dim, rate)].log.loss)) > 0
+    ]
+    if not found:
+        return xr.Dataset()
+    _, dim, rate = max(found)
+    explanation = explain(trained[_name(dim, rate)], most=1, sample=_SAMPLE)
+    spike, parts = explanation.spikes[0], explanation.spikes[0].parts.sum("output")
+    return xr.Dataset(
+        {
+            "spike_dim": dim,
+            "spike_learning_rate": rate,
+            "spike_step": ("end", [spike.first, spike.peak]),
+            "spike_loss": ("end", [spike.loss_before, spike.loss_peak]),
+            "spike_contribution": (("matrix", "asked"), parts.contribution.values),
+            "spike_remainder": ("asked", parts.remainder.values),
+            "spike_asked": ("asked", [explanation.names[k] for k in parts.trigger.values]),
+        },
+        {"matrix": parts.matrix.values.astype(str)},
+    )
+
+
 def _plain_loss(model: Model, sequences: Sequences, num: int = 32) -> float:
     """The loss on all sequences by the plain model, written out as in the paper, in float64."""
     model = jax.tree.map(lambda array: np.asarray(array, np.float64), model)
@@ -244,7 +274,7 @@ def findings(data: xr.Dataset) -> list[str]:
     size = lambda of: f"{of['sequences']:,} sequences of {of['length']}, {of['steps']} steps"
     here, larger = settings_of(data), {name: dataclasses.asdict(SCALES[name]) for name in KEPT}
     longer = [
-        f"`--scale {name}` has {size(of)}"
+        f"the scale `{name}` has {size(of)}"
         for name, of in larger.items()
         if of["steps"] > here["steps"]
     ]

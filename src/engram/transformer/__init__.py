@@ -5,7 +5,12 @@ from engram.problem import count_bigrams as count_bigrams
 from engram.problem import shakespeare as shakespeare
 from engram.transformer._config import MATRICES as MATRICES
 from engram.transformer._config import Config as Config
+from engram.transformer._contributions import contributions as contributions
 from engram.transformer._devices import use_devices as use_devices
+from engram.transformer._explain import TrainingExplanation as TrainingExplanation
+from engram.transformer._explain import TrainingSpike as TrainingSpike
+from engram.transformer._explain import explain as explain
+from engram.transformer._explain import formation as formation
 from engram.transformer._folder import Folder as Folder
 from engram.transformer._folder import open_log as open_log
 from engram.transformer._initial import fingerprint as fingerprint

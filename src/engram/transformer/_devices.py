@@ -28,7 +28,7 @@ def use_devices(num: int | None = None, cluster: dict[str, Any] | None = None) -
     """
     if num is not None and num > max(_DEVICES, _cores()):
         raise InputError(
-            f"--devices must be at most {max(_DEVICES, _cores())}, got {num}. One per core is best: "
+            f"`devices` must be at most {max(_DEVICES, _cores())}, got {num}. One per core is best: "
             "leave it out."
         )
     try:
@@ -36,7 +36,7 @@ def use_devices(num: int | None = None, cluster: dict[str, Any] | None = None) -
     except RuntimeError:  # JAX has started: it keeps the devices that it has
         if num is not None and num != len(jax.devices()):
             raise InputError(
-                f"--devices must be chosen before JAX starts, which has {len(jax.devices())} already. "
+                f"`devices` must be chosen before JAX starts, which has {len(jax.devices())} already. "
                 "Start a new process."
             ) from None
     if cluster is not None:
@@ -44,8 +44,8 @@ def use_devices(num: int | None = None, cluster: dict[str, Any] | None = None) -
             jax.distributed.initialize(**cluster)
         except Exception as error:  # of many types, some of them no more than an index
             raise InputError(
-                f"the processes did not find one another ({error}). Give --coordinator HOST:PORT, "
-                "--processes and --process."
+                f"the processes did not find one another ({error}). Give each of them the coordinator "
+                "(HOST:PORT), how many there are, and its own number."
             ) from None
     return jax.process_index() == 0
 

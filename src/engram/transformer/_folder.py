@@ -16,7 +16,8 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between, check_folder, clear_leftovers, written_whole
-from engram.problem import read_npz
+from engram._foreign_files import check_links, check_zarr
+from engram.problem import one_line, read_npz
 from engram.registry import complete, names_of
 from engram.transformer._initial import write_start
 from engram.transformer._log import hash_of
@@ -35,8 +36,9 @@ class Folder:
     """
 
     def __init__(self, path: Path):
-        self.path = path
-        self.start_path, self.log_path = path / "start.npz", path / "log.zarr"
+        self.path: Path = path
+        self.start_path: Path = path / "start.npz"
+        self.log_path: Path = path / "log.zarr"
         self._config_path = path / "config.toml"
 
     @property
@@ -117,7 +119,7 @@ class Folder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise InputError(
-                    f"{self.path} is being trained in by another process. Wait for it, or name another "
+                    f"another process is training in {self.path}. Wait for it, or name another "
                     "folder."
                 ) from None
             spare = self.path / ".log.zarr"
@@ -209,12 +211,16 @@ def open_log(path: str | Path) -> xr.Dataset:
 
 
 def _read_log(path: Path, end: int | None = None) -> xr.Dataset:
+    import zarr
+
     try:
+        check_links(path)
+        check_zarr(path, zarr.open_group(path, mode="r", use_consolidated=False))
         # Past the copy of the metadata, for damage to the arrays' own would go unnoticed.
         log = xr.open_zarr(path, consolidated=False, chunks=None).isel(step=slice(end)).load()
     except Exception as error:  # zarr reports damage in many ways
         raise InputError(
-            f"{path} cannot be read ({type(error).__name__}). Move {path.parent} away and train again."
+            f"{path} cannot be read ({one_line(error)}). Move {path.parent} away and train again."
         ) from None
     # Zarr lists arrays in any order.
     variables, coords = (

@@ -190,17 +190,18 @@ class Passes:
         mesh: Mesh | None = None,
         whole: bool = True,
     ):
-        self.mesh = make_mesh() if mesh is None else mesh
-        self.size = (1 if jax.default_backend() == "cpu" else 64) if size is None else size
-        self.trained, self.dtype = trained, model.W_E.dtype
-        self.counts = pack(sequences, _LEVELS)
-        self.data = spread(self.counts, self.mesh, shared=False)
-        self.model = spread(model, self.mesh, shared=False)
-        self.num_positions = int(self.counts.counts.sum())
-        self.num_sequences = len(sequences.tokens)
+        self.mesh: Mesh = make_mesh() if mesh is None else mesh
+        self.size: int = (1 if jax.default_backend() == "cpu" else 64) if size is None else size
+        self.trained: tuple[str, ...] = trained
+        self.dtype: np.dtype = model.W_E.dtype
+        self.counts: Data = pack(sequences, _LEVELS)
+        self.data: Data = spread(self.counts, self.mesh, shared=False)
+        self.model: Model = spread(model, self.mesh, shared=False)
+        self.num_positions: int = int(self.counts.counts.sum())
+        self.num_sequences: int = len(sequences.tokens)
         everything = np.arange(self.num_sequences)
-        self.shares = self._share(everything, np.ones(self.num_sequences))
-        self.pieces = [spread(share, self.mesh, shared=True) for share in self.shares]
+        self.shares: list[Share] = self._share(everything, np.ones(self.num_sequences))
+        self.pieces: list[Share] = [spread(share, self.mesh, shared=True) for share in self.shares]
         self._streams: list[Any] = [None] * len(self.pieces)
         kept = self.num_sequences * sequences.length * model.dim * self.dtype.itemsize
         if whole and "wk1" not in trained and kept <= _CACHE:

@@ -67,7 +67,7 @@ class TransformerSystem(AbstractSystem):
         sums = self.measure(state, law)
         return Look(sums.loss, 1 - sums.hits)
 
-    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
+    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> PyTree:
         return self.measure(state, law).grads
 
 
@@ -99,7 +99,7 @@ class MeasuredSystem(AbstractSystem):
         """Take over what was measured elsewhere."""
         self.last.update(state=state, sums=sums)
 
-    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
+    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> PyTree:
         if law is not None or self.last.get("state") is not state:
             weights = None if law is None else np.asarray(law)
             sums = self.passes.measure(jax.tree.map(np.asarray, state), weights, self.report)

@@ -50,6 +50,12 @@ class Sequences(NamedTuple):
         return self.tokens.shape[1] - 1
 
 
+def law_of(config: Config) -> Bigrams:
+    """The law that sequences are drawn from."""
+    law = shakespeare() if config.corpus is None else count_bigrams(config.corpus)
+    return law if config.vocabulary is None else law.keep(config.vocabulary)
+
+
 def bigram_task(config: Config, *, seed: Any = None) -> Sequences:
     r"""Draw sequences of the bigram task.
 
@@ -62,8 +68,7 @@ def bigram_task(config: Config, *, seed: Any = None) -> Sequences:
 
     Paper: sub:appx_transformer.
     """
-    law = shakespeare() if config.corpus is None else count_bigrams(config.corpus)
-    law = law if config.vocabulary is None else law.keep(config.vocabulary)
+    law = law_of(config)
     come = int((law.unigram > 0).sum())
     if config.num_triggers > come:
         raise InputError(

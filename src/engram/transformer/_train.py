@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,18 +88,50 @@ def train(
     _check(runs)
     folder = None if out is None else Folder(Path(out))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(jax.enable_x64(config.dtype == "float64"))
-        stack.enter_context(nan_is_a_result())
+        stack.enter_context(_settings(config))
         stack.enter_context(lost_processes_reported())
         if folder is not None and jax.process_index() == 0:
             stack.enter_context(folder.locked())
-        # Overflow is found in the results, and reported.
-        stack.enter_context(np.errstate(over="ignore", invalid="ignore"))
         loop = _TrainingLoop(config, runs, start, data, folder, progress)
         if not loop.is_over:
             loop.warm_up()
             drive(loop, progress, patience=patience)
         return loop.result()
+
+
+def replay(
+    config: Config,
+    dynamics: AbstractDynamics,
+    steps: Collection[int],
+    *,
+    start: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[dict[int, dict[str, np.ndarray]], np.ndarray]:
+    """Train again as far as the last of some steps: the matrices at these, and the losses so far."""
+    last = max(steps)
+    with _settings(config):
+        tell = None if progress is None else lambda done, _: progress(min(done, last), last)
+        loop, states = _TrainingLoop(config, [dynamics], start, None, None, tell), {}
+        loop.warm_up()
+        while True:
+            step = loop.place.step
+            if step in steps:
+                state = dynamics.state_of(loop.place.inners[0])
+                states[step] = jax.tree.map(np.asarray, state)
+            loop.move()
+            if step == last or loop.is_over:
+                return states, loop.entries["loss"][: step + 1, 0, 0]
+
+
+@contextlib.contextmanager
+def _settings(config: Config) -> Iterator[None]:
+    """How a training computes: in its own precision, and overflow is found in the results."""
+    with (
+        jax.enable_x64(config.dtype == "float64"),
+        nan_is_a_result(),
+        np.errstate(over="ignore", invalid="ignore"),
+    ):
+        yield
 
 
 def _check(runs: list[Any]) -> None:
@@ -223,7 +255,7 @@ class _TrainingLoop:
             if folder.has_checkpoints:
                 raise InputError(
                     f"{folder.path} has no checkpoint that can be used: they are damaged, or were written "
-                    "by another optimizer or version. Take the old one, or name another folder."
+                    "by another optimizer or version. Use the earlier version, or name another folder."
                 )
             return False
         first = folder.chunk_start(place.step)
