@@ -1,6 +1,7 @@
 """Trainings in real processes: killed and resumed, and shared by two that talk over loopback."""
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -38,6 +39,8 @@ def wait_for_step(folder, step, process):
 
 def test_a_killed_training_resumes_to_the_same_numbers(tmp_path, surroundings, here):
     options = ["--matrices", "wk2", "-r", "5", "--steps", "400"]
+    done = here("train", *SIZES, "--out", tmp_path / "whole", *options)
+    assert done.returncode == 0, done.stderr
     # Checkpoints every moment, so that the kill falls between, or into, any of them.
     cut, hurry = tmp_path / "cut", ["--checkpoint-seconds", "0.05"]
     pipes = {"stderr": subprocess.PIPE, "text": True, "env": surroundings}
@@ -47,8 +50,6 @@ def test_a_killed_training_resumes_to_the_same_numbers(tmp_path, surroundings, h
     run.communicate()
     assert newest_step(cut) < 400
     done = subprocess.run(command(cut, *options), **pipes, timeout=300)
-    assert done.returncode == 0, done.stderr
-    done = here("train", *SIZES, "--out", tmp_path / "whole", *options)
     assert done.returncode == 0, done.stderr
     first, second = log_of(cut), log_of(tmp_path / "whole")
     assert second.sizes["step"] == 401
@@ -74,12 +75,13 @@ def two_processes(surroundings, out, *options):
         yield pair
     finally:
         for process in pair:
-            process.kill()
+            with process:  # closes the pipes of one that was killed, which nobody reads to the end
+                process.kill()
 
 
 def test_two_processes_compute_the_gradient_of_one(tmp_path, surroundings, here):
     options = ["--matrices", "wk2", "-r", "5", "--steps"]
-    with two_processes(surroundings, tmp_path / "two", *options, "3") as pair:
+    with two_processes(os.environ, tmp_path / "two", *options, "3") as pair:
         output = [process.communicate(timeout=300) for process in pair]
     assert [process.returncode for process in pair] == [0, 0], output
     alone = here("train", *SIZES, "--out", tmp_path / "one", *options, "3")

@@ -20,6 +20,7 @@ def until_dropped(job):
 @pytest.fixture
 def jobs():
     made = Jobs(clients=4, seconds=60.0)
+    made._turns._most = 2
     yield made
     made.close()
 
@@ -87,7 +88,7 @@ def test_too_many_clients_are_refused(jobs):
     assert run(crowd()) == "now"
 
 
-def test_work_is_ended_when_it_takes_too_long():
+def test_work_that_takes_too_long_is_stopped():
     jobs = Jobs(seconds=0.05)
     with pytest.raises(TooLong):
         run(jobs.answer("a", until_dropped))
@@ -104,7 +105,7 @@ def test_work_that_fails_leaves_the_client_free(jobs):
     assert run(fail_then_ask()) == "fine"
 
 
-def test_a_request_given_up_frees_its_place(jobs):
+def test_a_cancelled_request_frees_its_place(jobs):
     async def give_up():
         gate = threading.Event()
         first = asyncio.create_task(jobs.answer("a", lambda job: gate.wait(60)))
@@ -132,7 +133,7 @@ def test_a_client_with_a_place_may_always_ask_again(jobs):
     assert all(isinstance(answer, Stale) for answer in run(all_again()))
 
 
-def test_a_request_given_up_when_its_turn_comes_is_handed_on(jobs):
+def test_a_request_cancelled_at_its_turn_passes_the_place_on(jobs):
     async def unlucky():
         gate = threading.Event()
         first = asyncio.create_task(jobs.answer("a", lambda job: gate.wait(60)))
@@ -150,7 +151,7 @@ def test_a_request_given_up_when_its_turn_comes_is_handed_on(jobs):
     assert run(unlucky()) == "third"
 
 
-def test_giving_up_ends_the_work(jobs):
+def test_cancelling_a_request_stops_its_work(jobs):
     begun, ended = threading.Event(), threading.Event()
 
     def work(job):
@@ -171,8 +172,8 @@ def test_giving_up_ends_the_work(jobs):
     assert not jobs._at_work
 
 
-def test_compiling_delays_nobody_else():
-    jobs = Jobs(compiling_threads=1, seconds=60.0)
+def test_compiling_does_not_delay_other_clients():
+    jobs = Jobs(seconds=60.0)
 
     async def cold_then_warm():
         gate, begun = threading.Event(), threading.Event()
@@ -193,40 +194,67 @@ def test_compiling_delays_nobody_else():
     jobs.close()
 
 
-def test_jobs_that_take_long_make_way_for_short_ones(jobs, monkeypatch):
-    monkeypatch.setattr(_jobs, "_PAUSE", 60.0)
-    steps, is_over, gate, begun = [], threading.Event(), threading.Event(), threading.Event()
+def test_long_jobs_let_short_ones_have_their_turn(jobs):
+    is_over = threading.Event()
 
     def long_work(job):
-        job.began -= 2 * _jobs._SHORT
         while not is_over.is_set():
             job.check()
-            steps.append(1)
             time.sleep(0.001)
 
-    def short_work(job):
-        begun.set()
-        return gate.wait(60)
-
     async def long_and_short():
-        long = asyncio.create_task(jobs.answer("long", long_work))
-        await until(lambda: len(steps) > 3)
-        short = asyncio.create_task(jobs.answer("short", short_work))
-        await until(begun.is_set)
-        before = len(steps)
-        await asyncio.sleep(0.05)
-        assert len(steps) <= before + 1  # the one that it was at
-        gate.set()
-        assert await short
-        await until(lambda: len(steps) > before + 3)
+        long = [asyncio.create_task(jobs.answer(name, long_work)) for name in "abc"]
+        await until(lambda: jobs._turns._at_work == 2 and len(jobs._turns._queue) == 1)
+        begun = time.monotonic()
+        assert await jobs.answer("short", lambda job: "done") == "done"
+        assert time.monotonic() - begun < _jobs._LONGEST_WAIT  # nobody was passed over
         is_over.set()
-        await long
+        await asyncio.gather(*long)
 
     run(long_and_short())
+    assert jobs._turns._at_work == 0
+
+
+def test_a_client_that_pauses_has_its_turn_before_those_that_do_not(jobs):
+    order, gate = [], threading.Event()
+    jobs._turns._most = 1
+
+    async def crowd():
+        await jobs.answer("patient", lambda job: None)
+        jobs._answered["patient"] -= 0.5
+        asked = [asyncio.create_task(jobs.answer("first", lambda job: gate.wait(60)))]
+        for client in ("eager", "patient"):
+            work = lambda job, client=client: order.append(client)
+            await until(
+                lambda: jobs._turns._at_work == 1 and len(jobs._turns._queue) == len(asked) - 1
+            )
+            asked.append(asyncio.create_task(jobs.answer(client, work)))
+        await until(lambda: len(jobs._turns._queue) == 2)
+        gate.set()
+        await asyncio.gather(*asked)
+
+    run(crowd())
+    assert order == ["patient", "eager"]
+
+
+def test_a_stuck_job_does_not_block_others_forever(jobs, monkeypatch):
+    monkeypatch.setattr(_jobs, "_LONGEST_WAIT", 0.05)
+    gate = threading.Event()
+
+    async def crowd():
+        stuck = [asyncio.create_task(jobs.answer(name, lambda job: gate.wait(60))) for name in "ab"]
+        await until(lambda: jobs._turns._at_work == 2)
+        answer = await jobs.answer("c", lambda job: "done")
+        gate.set()
+        await asyncio.gather(*stuck)
+        return answer
+
+    assert run(crowd()) == "done"
+    assert jobs._turns._at_work == 0
 
 
 def test_a_job_that_finds_no_thread_is_asked_to_come_again(monkeypatch):
-    jobs, gate, begun = Jobs(compiling_threads=1), threading.Event(), threading.Event()
+    jobs, gate, begun = Jobs(), threading.Event(), threading.Event()
 
     def compile(job):
         job.will_compile()

@@ -14,6 +14,7 @@ import engram
 from engram import capacity, planes
 from engram._checks import InputError
 from engram.explorer import payloads
+from engram.explorer._jobs import Job, MustCompile
 from engram.explorer._plane import round_levels
 from engram.explorer._presets import PRESETS
 from engram.explorer._requests import State, read_request
@@ -40,7 +41,7 @@ def lines_of(own=None, **state):
     return python_lines(State.model_validate(state), own or {})
 
 
-def test_a_payload_comes_back_as_it_was():
+def test_a_payload_unpacks_to_what_was_packed():
     arrays = {"a": np.array([[1.5, -0.0], [np.nan, np.inf]]), "none": np.zeros((0, 2))}
     packed = payloads.pack({"x": float("nan"), "y": [np.float64(2), {"z": None}]}, arrays)
     header, found = unpack(packed)
@@ -86,7 +87,7 @@ def test_the_python_lines_give_the_same_numbers_bit_for_bit(state, capsys):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_sharpness_and_plane_are_the_librarys(seed):
+def test_sharpness_and_plane_match_the_library(seed):
     rng = np.random.default_rng(seed)
     correlation, p1, rate = rng.uniform(-1, 1), rng.uniform(0.05, 0.95), 10 ** rng.uniform(-1, 1.5)
     start = dict(zip("ab", rng.normal(0, 3, 2).tolist(), strict=True))
@@ -152,7 +153,7 @@ def test_the_minimiser_and_what_it_forgets_are_exact():
     assert np.shape(arrays["plane.minimiser"]) == (2,)
 
 
-def test_the_field_is_where_descent_goes():
+def test_the_field_points_where_descent_moves():
     _, arrays = ask(parts=("plane",), view={"half": 3.0, "overlay": "gradient"})
     points, field = arrays["plane.field_points"], arrays["plane.field"]
     problem = engram.two_tokens(TWO["correlation"], TWO["p1"])
@@ -178,28 +179,64 @@ def test_events_are_those_of_the_series():
     spikes = [event for event in events if event["kind"] == "spike"]
     assert len(spikes) == header["runs"][0]["num_spikes"] == 4
     assert int(spikes[0]["step"]) == 1
-    # All of them are the rare token's: its loss jumps while the other's falls.
-    assert all(event["tokens"] == [1] for event in spikes)
     assert all(loss[int(e["step"])] > 1.1 * loss[: int(e["step"])].min() for e in spikes)
     assert header["runs"][0]["perfect_from"] == 15
 
 
-def test_a_long_runs_spikes_have_the_same_causes_as_a_short_ones():
-    # Among 3000 steps 400 are recorded, and most spikes lie between them. Beyond some hundred steps the
-    # path depends on the last digits.
-    start = {"a": -12.910930381013648, "b": -4.477330728619231}
-    problem, runs = sphere(3, 2, 2, seed=502), [{"method": "gd", "rate": 36.72533066752786}]
-    spikes = [
-        [event for event in ask(problem, runs, steps, ("runs",), start=start)[0]["runs"][0]["events"]
-         if event["kind"] == "spike" and event["step"] < 100]
-        for steps in (1000, 3000)
-    ]  # fmt: skip
-    assert spikes[0] == spikes[1]
-    found = {event["step"]: event["tokens"] for event in spikes[0]}
-    assert found == {13: [2, 1], 17: [2, 1], 61: [2], 87: [2, 1]}
+@pytest.mark.parametrize("steps", [34, 1500])  # of the longer run 400 steps are recorded
+def test_causes_of_spikes_match_diagnosis_explain(steps):
+    header, _ = ask(steps=steps, parts=("causes",))
+    problem = engram.two_tokens(TWO["correlation"], TWO["p1"])
+    run = engram.simulate(problem, engram.GradientDescent(10.0, steps), every=1)
+    explanation = engram.diagnosis.explain(run)
+    (causes,) = header["causes"]
+    assert [cause["step"] for cause in causes] == [spike.peak for spike in explanation.spikes]
+    assert len(causes) == 4
+    words = "What lowered its margin: token 0 by 7.12 (inputs overlap by 0.95"
+    assert words in str(explanation)
+    assert words in causes[0]["text"]
+    # All of them are the rare token's: its loss jumps while the other's falls.
+    assert all(cause["tokens"] == [1] for cause in causes)
 
 
-def test_ties_counts_and_heights_are_reported_as_they_are():
+def test_a_run_from_a_file_is_shown_as_it_was_recorded(tmp_path):
+    problem = engram.two_tokens(TWO["correlation"], TWO["p1"])
+    run = engram.simulate(problem, engram.GradientDescent(10.0, 34))
+    run.encoding["source"] = str(tmp_path / "run.nc")
+    own, part = {"0123abcd": run}, {"kind": "replay", "name": "0123abcd"}
+    header, arrays = ask(part, steps=1, parts=("plane", "runs", "causes"), own=own)
+    for name in ("step", "loss", "error", "margins"):
+        assert np.array_equal(arrays[f"runs.0.{name}"], run[name].values), name
+    live, series = ask(parts=("runs", "causes"))
+    assert np.array_equal(arrays["runs.0.loss"], series["runs.0.loss"])
+    assert header["runs"][0]["events"] == live["runs"][0]["events"]
+    assert header["causes"] == live["causes"]
+    assert header["runs"][0]["unknown"] == {"sharpness": "`sharpness` was not recorded."}
+    lines = lines_of(own, problem=part, runs=GD, steps=1)
+    assert str(tmp_path / "run.nc") in lines
+    assert "diagnosis.explain(run)" in lines
+    # Its problem can be trained again, with the page's own controls.
+    again, _ = ask({"kind": "own", "name": "0123abcd"}, parts=("plane",), own=own)
+    assert again["plane"]["has_plane"]
+    with pytest.raises(InputError, match="Run `engram explore FILE` again"):
+        ask(part, steps=1)
+    with pytest.raises(InputError, match="Run `engram explore FILE` again"):
+        lines_of(problem=part, runs=GD, steps=1)
+
+
+def test_a_recording_is_shown_and_explained(tmp_path):
+    problem = engram.two_tokens(TWO["correlation"], TWO["p1"])
+    run = engram.simulate(problem, engram.GradientDescent(10.0, 34), record=("weights",))
+    recording = engram.analyse(problem, run.weights.values, steps=run.step.values)
+    part = {"kind": "replay", "name": "0123abcd"}
+    header, arrays = ask(part, steps=1, parts=("runs", "causes"), own={"0123abcd": recording})
+    assert np.array_equal(arrays["runs.0.margins"], recording.margins.values)
+    explanation = engram.diagnosis.explain(recording)
+    assert [each["step"] for each in header["causes"][0]] == [s.peak for s in explanation.spikes]
+    assert header["runs"][0]["num_spikes"] == 4
+
+
+def test_events_report_ties_counts_and_infinite_heights():
     tie = {"kind": "two", "correlation": 0.9, "p1": 0.75}
     header, arrays = ask(tie, [{"method": "sign", "rate": 1.0}])
     perfect = next(e for e in header["runs"][0]["events"] if e["kind"] == "perfect")
@@ -219,7 +256,7 @@ def test_ties_counts_and_heights_are_reported_as_they_are():
                 assert [counts[token] for token in event["tokens"]] == [said] * len(event["tokens"])
 
 
-def test_thresholds_are_those_of_the_steps_made():
+def test_thresholds_follow_changes_of_the_learning_rate():
     changes = [{"step": 20, "rate": 4.0}, {"step": 60, "rate": 1e-5}]
     header, _ = ask(runs=[{"method": "gd", "rate": 8.0, "changes": changes}], parts=("runs",))
     assert header["runs"][0]["thresholds"] == [[0, 0.25], [20, 0.5]]
@@ -235,12 +272,18 @@ def test_programs_are_dropped_when_they_take_too_much_memory(monkeypatch):
     monkeypatch.setattr(_compiled, "_resident", lambda: 2**30 + 2**20 * len(_compiled._compiled))
     monkeypatch.setattr(_compiled.jax, "clear_caches", lambda: cleared.append(1))
     monkeypatch.setattr(_compiled.eqx, "clear_caches", lambda: None)
+    job = Job(60.0, may_compile=True)
     for program in "aabac":
-        _compiled.note_compiled(program)
-    assert _compiled._compiled == {"a", "b", "c"}
-    _compiled.note_compiled("d")
+        with _compiled.compiling(job, program) as is_new:
+            pass
+    assert len(_compiled._compiled) == 3
+    with _compiled.compiling(job, "a") as is_new:
+        assert not is_new
+    with _compiled.compiling(job, "d"):
+        pass
     assert len(cleared) == 1
-    assert not _compiled.is_compiled("a")
+    with pytest.raises(MustCompile), _compiled.compiling(Job(60.0), "a"):
+        pass
 
 
 def test_the_size_of_the_process_is_known_and_falls_again():
@@ -270,7 +313,10 @@ def test_a_large_hessian_takes_lanczos_at_a_few_steps(monkeypatch):
 
     _, dense = ask(steps=60, parts=("runs",))
     monkeypatch.setattr(_runs, "_DENSE", 1)
-    _, few = ask(steps=60, parts=("runs",))
+    header, without = ask(steps=60, parts=("runs",))
+    assert header["runs"][0]["has_later"]
+    assert "runs.0.sharpness" not in without
+    _, few = ask(steps=60, parts=("sharpness",))
     at = few["runs.0.sharpness_step"].astype(int)
     assert at[0] == 0
     assert at[-1] == 60
@@ -297,7 +343,7 @@ def test_problems_in_which_nothing_moves_are_drawn():
     assert np.ptp(arrays["runs.0.loss"]) == 0
 
 
-def test_what_is_not_finite_is_reported():
+def test_runs_that_overflow_are_reported():
     # Squares of the inputs are still numbers, a step of this rate is not.
     huge = engram.Problem([[1e153, 0], [0, 1]], np.eye(2), [0.5, 0.5], [0, 1])
     state = {"problem": {"kind": "own", "name": "0123abcd"}, "steps": 300}
@@ -455,7 +501,8 @@ def fig6():
 
 def benign_spike():
     _, (large, middle, small) = preset("benign-spike")
-    spikes = [event for event in large.events if event["kind"] == "spike"]
+    problem = {"kind": "two", "correlation": 0.9, "p1": 0.8}
+    header, _ = ask(problem, [{"method": "gd", "rate": 30.0}], 60, ("causes",))
     return {
         "At η = 30 the loss jumps to nine times its lowest value": large.loss[4]
         == pytest.approx(9.35 * large.loss[:4].min(), rel=1e-3),
@@ -464,7 +511,7 @@ def benign_spike():
         == pytest.approx(80, abs=2)
         and len(large.loss) == 61,
         "which never spiked": middle.num_spikes == small.num_spikes == 0,
-        "names the token behind each spike": [event["tokens"] for event in spikes] == [[1], [1]],
+        "who pushed whom": [cause["tokens"] for cause in header["causes"][0]] == [[1], [1]],
     }
 
 
@@ -568,7 +615,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("name", [each["id"] for each in PRESETS])
-def test_what_a_preset_says_is_so(name):
+def test_the_text_of_a_preset_is_true(name):
     text = next(each for each in PRESETS if each["id"] == name)["text"]
     claims = CLAIMS[name]()
     for phrase, holds in claims.items():

@@ -108,7 +108,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("change", "said"), BAD, ids=[said for _, said in BAD])
-def test_faults_are_named_with_what_was_met(change, said):
+def test_errors_name_the_field_and_the_value(change, said):
     with pytest.raises(InputError) as fault:
         read(**change)
     assert said in str(fault.value)
@@ -130,7 +130,7 @@ LATE = [
 
 
 @pytest.mark.parametrize(("change", "said"), LATE)
-def test_what_only_the_library_can_refuse_is_refused_in_words(change, said):
+def test_values_refused_by_the_library_get_a_clear_message(change, said):
     from engram.explorer._requests import Request
 
     request = Request(client="test", parts=["runs"], state=read(**change))
@@ -141,7 +141,7 @@ def test_what_only_the_library_can_refuse_is_refused_in_words(change, said):
         compute(request, {})
 
 
-def test_whatever_the_catalogue_offers_can_be_asked_for():
+def test_everything_in_the_catalogue_can_be_requested():
     from engram.explorer._controls import catalogue
 
     told = catalogue()

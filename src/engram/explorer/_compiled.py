@@ -5,11 +5,14 @@ import ctypes
 import gc
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+
+from engram.explorer._jobs import Job
 
 _MOST_BYTES = 2**30  # that programs may add to the process before all are dropped
 _GUESS = 25 * 2**20  # bytes of a program, where the system does not say how large the process is
@@ -30,13 +33,24 @@ def _form(leaf: Any) -> Any:
     return float if isinstance(leaf, float) else leaf
 
 
-def is_compiled(program: Any) -> bool:
-    """Whether a program was noted and not dropped since."""
+@contextlib.contextmanager
+def compiling(job: Job, *what: Any) -> Iterator[bool]:
+    """Around work that may need a program of its own: only some threads may make one. Says if it is new.
+
+    What it takes to compile is not counted.
+    """
+    program = program_of(*what)
     with _lock:
-        return program in _compiled
+        is_new = program not in _compiled
+    if is_new:
+        job.will_compile()
+    yield is_new
+    if is_new:
+        job.begin()
+        _note(program)
 
 
-def note_compiled(program: Any) -> None:
+def _note(program: Any) -> None:
     """Remember a program. When all of them take too much memory, all are dropped, and compiled as needed."""
     global _bytes_without
     with _lock:

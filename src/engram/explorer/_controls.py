@@ -6,7 +6,7 @@ from typing import Any
 from engram.registry import CHOOSERS, Field, entry_of, fields_of, names_of
 
 KINDS = ("problem", "system", "dynamics", "optimizer", "sampling", "observable", "event")
-WRITTEN = ("paper", "table", "own")  # problems that belong to no family
+WRITTEN = ("paper", "table", "own", "replay")  # problems that belong to no family
 MOST_STEPS = 20_000
 SIZES = {"num_tokens": 50, "num_classes": 10, "dim": 32, "output_dim": 32}  # at most
 RATES = (1e-6, 1e6)

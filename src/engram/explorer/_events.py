@@ -1,14 +1,17 @@
 """Events of a run in words: spikes, tokens forgotten and re-learnt, all recalled; with the tokens behind."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from engram.diagnosis import Explanation
 from engram.dynamics import AbstractFold
 
-_NAMED = 3  # tokens named as the cause of a spike, at most
-_LISTED = 8  # spikes, or numbers of an array, at most; the page says how many there are
+LISTED = 8  # spikes, or numbers of an array, at most; the page says how many there are
+_NAMED = 4  # tokens whose losses rose in a spike, at most
+_MOST = 0.01  # of a rise that is worth a name
 
 Values = Mapping[str, np.ndarray]
 Step = Callable[[Any], float | None]  # of a value that is a step or a time; None if it never came
@@ -19,7 +22,6 @@ def events_of(
     values: Values,
     clock: np.ndarray,
     step: Step,
-    losses: tuple[np.ndarray, np.ndarray],
     names: Sequence[str],
 ) -> list[Event]:
     """Spikes, tokens forgotten and re-learnt, and perfect accuracy, in the order of their steps.
@@ -28,10 +30,9 @@ def events_of(
         values: All that was recorded and found.
         clock: The step of each record.
         step: The step that an entry stands for.
-        losses: What `losses_at_spikes` returned.
         names: Of the tokens.
     """
-    events = [*_spikes(values, step, losses, names), *_forgotten(values, step, names)]
+    events = [*_spikes(values, step), *_forgotten(values, step, names)]
     first, stays = step(values["first_perfect"]), step(values["perfect_from"])
     for when in dict.fromkeys((first, stays)):
         if when is None:
@@ -55,52 +56,30 @@ def _tie(values: Values, clock: np.ndarray, when: float) -> str:
 # --- spikes ---------------------------------------------------------------------------------------------
 
 
-def losses_at_spikes(
-    values: Values, clock: np.ndarray, recorded_at: Callable[[np.ndarray], Values]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted token losses with their steps, among them those before and at the top of each spike.
-
-    A long run is not recorded at every step: then it is run again, to be recorded there too.
-    """
-    if "token_losses" not in values:
-        return clock, np.zeros((len(clock), 0))
-    if "step" in values:
-        starts, tops = (values[name][:_LISTED] for name in ("spike_start", "spike_step"))
-        needed = np.concatenate([starts - 1, tops])
-        if not np.isin(needed, values["step"]).all():
-            values = recorded_at(np.union1d(values["step"], needed.astype(int)))
-            clock = values["step"].astype(float)
-    return clock, values["probs"] * values["token_losses"]
-
-
-def _spikes(
-    values: Values, step: Step, losses: tuple[np.ndarray, np.ndarray], names: Sequence[str]
-) -> list[Event]:
-    events = []
-    columns = (values[name][:_LISTED] for name in ("spike_start", "spike_step", "spike_height"))
-    for start, top, height in zip(*columns, strict=True):
-        begin, peak = step(start), step(top)
-        assert begin is not None
-        assert peak is not None
-        causes = spike_causes(*losses, begin, peak)
+def _spikes(values: Values, step: Step) -> list[Event]:
+    events, heights = [], values["spike_height"]
+    for k in np.sort(np.argsort(-heights, kind="stable")[:LISTED]):
+        top, height = values["spike_step"][k], heights[k]
         text = f"loss spike, {height:.3g} times the lowest loss before it"
         if not np.isfinite(height):
             text = "loss spike, from a loss that had fallen to zero"
-        text += f"; {_listed(causes, names)} behind it" if causes else ""
-        events.append({"kind": "spike", "step": peak, "tokens": causes, "text": text})
+        events.append({"kind": "spike", "step": step(top), "tokens": [], "text": text})
     return events
 
 
-def spike_causes(clock: np.ndarray, losses: np.ndarray, begin: float, peak: float) -> list[int]:
-    """The tokens that make up four fifths of a spike's rise, at most three; those that rise most first."""
-    before = max(int(np.searchsorted(clock, begin)) - 1, 0)
-    top = min(int(np.searchsorted(clock, peak)), len(clock) - 1)
-    rise = np.maximum(losses[top] - losses[before], 0.0)
-    if not np.isfinite(rise).all() or rise.sum() == 0:
-        return []
-    order = np.argsort(-rise, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(rise[order]), 0.8 * rise.sum())) + 1
-    return order[: min(enough, _NAMED)].tolist()
+def causes_of(
+    explanation: Explanation, step: Callable[[float], float], names: Sequence[str]
+) -> list[Event]:
+    """The spikes of an explanation: whose losses rose, and all of it in words, with the page's names."""
+    _, *paragraphs = str(replace(explanation, names=names)).split("\n\n")
+    return [
+        {
+            "step": step(spike.peak),
+            "tokens": [token for token, share in spike.risen.top(_NAMED) if share > _MOST],
+            "text": text,
+        }
+        for spike, text in zip(explanation.spikes, paragraphs, strict=True)
+    ]
 
 
 # --- tokens ---------------------------------------------------------------------------------------------
@@ -162,5 +141,5 @@ def own_findings(values: Values) -> list[str]:
 
 def _number(value: np.ndarray) -> str:
     numbers = [f"{item:.5g}" for item in np.ravel(np.asarray(value, float))]
-    more = f", ... ({len(numbers)} in all)" if len(numbers) > _LISTED else ""
-    return ", ".join(numbers[:_LISTED]) + more
+    more = f", ... ({len(numbers)} in all)" if len(numbers) > LISTED else ""
+    return ", ".join(numbers[:LISTED]) + more

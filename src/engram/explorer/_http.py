@@ -80,6 +80,7 @@ class Protocol(H11Protocol):
     Otherwise a hundred connections that send nothing would keep everybody else out.
     """
 
+    has_served = False
     _waiting: ClassVar[dict["Protocol", asyncio.TimerHandle]] = {}  # the oldest first
 
     def connection_made(self, transport: Any) -> None:
@@ -92,6 +93,7 @@ class Protocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.has_served = True
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -106,8 +108,8 @@ class Protocol(H11Protocol):
         elif self not in self._waiting and not self.transport.is_closing():
             self._waiting[self] = self.loop.call_later(REQUEST_SECONDS, self._give_up)
             here = [each for each in self._waiting if each.connections is self.connections]
-            if len(here) > MOST_WAITING:
-                here[0]._give_up()
+            if len(here) > MOST_WAITING:  # the oldest, of those that have asked for nothing yet
+                min(here, key=lambda each: each.has_served)._give_up()
 
     def _forget(self) -> None:
         if (deadline := self._waiting.pop(self, None)) is not None:

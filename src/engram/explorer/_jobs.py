@@ -1,15 +1,24 @@
 """Jobs: one per client at a time, and only the newest request of each client is answered."""
 
 import asyncio
+import heapq
+import itertools
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-_SHORT = 0.5  # seconds that most jobs need, or less
-_PAUSE = 0.2  # that others wait for them, at a time
-_QUEUE_SECONDS = 10.0  # in which a thread must be free; otherwise the client is asked to come again
+_SLICE = 0.05  # seconds that a job computes before others have their turn
+_LONGEST_WAIT = (
+    2.0  # seconds for a turn: after that a job goes on without, for one of those at work is stuck
+)
+_HEAD_START = (
+    10.0  # seconds that a request is put forward for each second since its client's last answer
+)
+_QUEUE_SECONDS = (
+    10.0  # in which the compiling thread must be free; otherwise the client is asked to come again
+)
 
 
 class Stale(Exception):
@@ -28,28 +37,41 @@ class MustCompile(Exception):
     """The work needs a program that is not compiled yet, and this is not a thread for that."""
 
 
-class ShortJobs:
-    """The jobs at work that have not taken long yet: those that have make way for them."""
+class Turns:
+    """Lets few jobs compute at once: with Python's one lock, more of them would only delay each other.
 
-    def __init__(self) -> None:
-        self._lock, self._jobs = threading.Lock(), set[Job]()
-        self._are_none = threading.Event()
-        self._are_none.set()
+    Args:
+        most: How many.
+    """
 
-    def begin(self, job: "Job") -> None:
+    def __init__(self, most: int = 3):
+        self._lock, self._most, self._at_work = threading.Lock(), most, 0
+        self._queue: list[tuple[float, int, threading.Event]] = []
+        self._numbers = itertools.count()
+
+    def take(self, since: float) -> None:
+        """Wait for a turn; whoever has waited longest is next."""
+        turn = threading.Event()
         with self._lock:
-            self._jobs.add(job)
-            self._are_none.clear()
+            heapq.heappush(self._queue, (since, next(self._numbers), turn))
+            self._call()
+        if not turn.wait(_LONGEST_WAIT):
+            with self._lock:
+                if not turn.is_set():
+                    self._queue = [each for each in self._queue if each[2] is not turn]
+                    heapq.heapify(self._queue)
+                    self._at_work += 1
 
-    def end(self, job: "Job") -> None:
+    def give_back(self) -> None:
+        """End a turn."""
         with self._lock:
-            self._jobs.discard(job)
-            if not self._jobs:
-                self._are_none.set()
+            self._at_work -= 1
+            self._call()
 
-    def make_way(self) -> None:
-        """Wait until there are none, but not for long: whoever waits must get on as well."""
-        self._are_none.wait(_PAUSE)
+    def _call(self) -> None:
+        while self._queue and self._at_work < self._most:
+            heapq.heappop(self._queue)[2].set()
+            self._at_work += 1
 
 
 class Job:
@@ -58,40 +80,61 @@ class Job:
     Args:
         seconds: How long it may take, measured where it can be ended.
         may_compile: Whether its thread is one for that.
-        short_jobs: To which it makes way once it has taken longer than most do.
+        turns: From which it takes its turns.
+        since: When it came, or earlier for a client that asks seldom.
     """
 
     def __init__(
-        self, seconds: float, *, may_compile: bool = False, short_jobs: ShortJobs | None = None
+        self,
+        seconds: float,
+        *,
+        may_compile: bool = False,
+        turns: Turns | None = None,
+        since: float = 0.0,
     ):
         self.seconds, self.may_compile = seconds, may_compile
         self.is_stale = False
-        self.began = time.monotonic()
-        self.called: asyncio.Future[None] | None = (
-            None  # while an older job of the client is at work
-        )
-        self._short_jobs = short_jobs
+        self.began = self._turn_began = time.monotonic()
+        self.called: asyncio.Future[None] | None = None  # while an older job of the client works
+        self._turns, self._since = turns or Turns(), since
 
     def begin(self) -> None:
         """Count from now: the work begins, or a compilation, which counts for nothing, has ended."""
-        self.began = time.monotonic()
+        self.began = self._turn_began = time.monotonic()
 
     def check(self) -> None:
-        """Raise if the work should end; called from the thread that does it, now and then."""
+        """Raise if the work should end, or let others have their turn; called now and then."""
         if self.is_stale:
             raise Stale
-        taken = time.monotonic() - self.began
-        if taken > self.seconds:
+        now = time.monotonic()
+        if now - self.began > self.seconds:
             raise TooLong
-        if taken > _SHORT and self._short_jobs is not None:
-            self._short_jobs.end(self)
-            self._short_jobs.make_way()
-            self.began = time.monotonic() - taken
+        if not self.may_compile and now - self._turn_began > _SLICE:
+            self._turns.give_back()
+            self._turns.take(now)
+            self._turn_began = time.monotonic()
+            self.began += self._turn_began - now  # waiting does not count
 
     def will_compile(self) -> None:
         """Raise if this thread is for work that needs no compilation."""
         if not self.may_compile:
             raise MustCompile
+
+    def run(self, work: "Work") -> Any:
+        """Do the work, in turn with others unless its thread is one for compiling."""
+        if self.is_stale:
+            raise Stale
+        if self.may_compile:
+            self.begin()
+            return work(self)
+        self._turns.take(self._since)
+        try:
+            if self.is_stale:
+                raise Stale
+            self.begin()
+            return work(self)
+        finally:
+            self._turns.give_back()
 
 
 Work = Callable[[Job], Any]
@@ -102,28 +145,27 @@ class Jobs:
 
     A client has at most one job at work and one waiting; a newer one replaces the waiting one at once, and
     ends the one at work. So a slider that moves faster than the answers piles nothing up, and one client
-    holds at most one thread. Most jobs take some hundredths of a second; those that take longer make way for
-    them. Work that must compile first, which nothing can end, has threads of its own.
+    holds at most one thread. Jobs compute in turns; a client that has asked for nothing for a while has its
+    turn before those that ask without a pause. Work that must compile first, which nothing can end, has one
+    thread of its own.
 
     Args:
-        compiling_threads: How many jobs may compile at once; others wait, but not for ever.
         clients: How many clients may ask at once.
         seconds: How long a job may take, measured where it can be ended.
     """
 
-    def __init__(self, compiling_threads: int = 2, clients: int = 32, seconds: float = 20.0):
+    def __init__(self, clients: int = 32, seconds: float = 20.0):
         self._pool = ThreadPoolExecutor(clients, thread_name_prefix="engram-explorer")
-        self._compilers = ThreadPoolExecutor(
-            compiling_threads, thread_name_prefix="engram-compiler"
-        )
-        self._short_jobs = ShortJobs()
+        self._compiler = ThreadPoolExecutor(1, thread_name_prefix="engram-compiler")
+        self._turns = Turns()
         self._at_work: dict[str, Job] = {}
         self._waiting: dict[str, Job] = {}
+        self._answered: dict[str, float] = {}  # when the newest clients had their last answers
         self._most, self._seconds = clients, seconds
 
     async def answer(self, client: str, work: Work) -> Any:
         """Do `work(job)` when it is the client's turn, unless a newer request comes first."""
-        job = Job(self._seconds, short_jobs=self._short_jobs)
+        job = Job(self._seconds, turns=self._turns, since=self._came(client))
         if client in self._at_work:
             self._at_work[client].is_stale = True
             self._drop_waiting(client)
@@ -140,13 +182,21 @@ class Jobs:
                 return await self._run(self._pool, job, work)
             except MustCompile:
                 job.may_compile = True
-                return await self._run(self._compilers, job, work)
+                return await self._run(self._compiler, job, work)
         finally:
+            self._answered[client] = time.monotonic()
+            if len(self._answered) > 4 * self._most:
+                del self._answered[next(iter(self._answered))]
             job.is_stale = True  # its thread, if it still works, ends at its next check
             if self._waiting.get(client) is job:
                 del self._waiting[client]
             if self._at_work.get(client) is job:
                 self._hand_on(client)
+
+    def _came(self, client: str) -> float:
+        """When a request comes: earlier than it is, for a client that has paused."""
+        now = time.monotonic()
+        return now - _HEAD_START * min(now - self._answered.pop(client, now), 1.0)
 
     def _drop_waiting(self, client: str) -> None:
         older = self._waiting.pop(client, None)
@@ -163,19 +213,12 @@ class Jobs:
 
     async def _run(self, pool: ThreadPoolExecutor, job: Job, work: Work) -> Any:
         def run() -> Any:
-            if job.is_stale:
-                raise Stale
-            job.begin()
-            if not job.may_compile:
-                self._short_jobs.begin(job)
             try:
-                return work(job)
+                return job.run(work)
             except Exception:
                 if self._is_open():
                     raise
                 raise Stale from None  # Python is ending, and much fails then
-            finally:
-                self._short_jobs.end(job)
 
         try:
             future = pool.submit(run)
@@ -201,5 +244,5 @@ class Jobs:
         """End what is at work, as soon as it checks, and start nothing more."""
         for job in [*self._at_work.values(), *self._waiting.values()]:
             job.is_stale = True
-        for pool in (self._pool, self._compilers):
+        for pool in (self._pool, self._compiler):
             pool.shutdown(wait=False, cancel_futures=True)

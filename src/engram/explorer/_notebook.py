@@ -7,7 +7,6 @@ from typing import Any
 from engram._checks import InputError, check_count
 from engram.explorer.server import Explorer
 
-_SIZES = {"num_tokens": 200, "num_classes": 50, "dim": 64, "output_dim": 64}
 _lock = threading.Lock()
 _running: Explorer | None = None  # one server serves all pages of a session
 
@@ -49,7 +48,7 @@ def explore(problem: Any = None, *, height: int = 900) -> Page:
     Returns:
         The page, with its address in `url`.
     """
-    from engram.explorer._simulations import check_problem
+    from engram.explorer._simulations import OWN_SIZES, check_problem
     from engram.problem import Problem
 
     global _running
@@ -60,7 +59,7 @@ def explore(problem: Any = None, *, height: int = 900) -> Page:
                 f"`problem` must be an engram.Problem, got {type(problem).__name__}. Try "
                 "engram.two_tokens(0.5, 0.75)."
             )
-        check_problem("`problem`", problem, _SIZES)
+        check_problem("`problem`", problem, OWN_SIZES)
     with _lock:
         if _running is None:
             _running = Explorer(framed=True).start()

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -44,7 +44,7 @@ Coordinate = Annotated[float, Field(ge=-1e4, le=1e4, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 # --- tables of the registry -----------------------------------------------------------------------------
@@ -153,6 +153,13 @@ class Own(Part):
     name: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
 
 
+class Replay(Part):
+    """A run or a recording from a file, shown as it was recorded."""
+
+    kind: Literal["replay"]
+    name: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
+
+
 def _problem_tag(given: Any) -> str:
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
     return kind if kind in WRITTEN else "family"
@@ -162,6 +169,7 @@ Problem = Annotated[
     Annotated[Paper, Tag("paper")]
     | Annotated[Table, Tag("table")]
     | Annotated[Own, Tag("own")]
+    | Annotated[Replay, Tag("replay")]
     | Annotated[Family, Tag("family")],
     Discriminator(_problem_tag),
 ]
@@ -314,10 +322,12 @@ def entries_of(state: State) -> list[Entry]:
 
 
 class Request(Part):
-    """A state, who asks, and which parts are wanted."""
+    """A state, who asks, and which parts are wanted: those that may take long are best asked for alone."""
 
     client: Annotated[str, Field(pattern=r"^[0-9a-zA-Z-]{1,40}$")]
-    parts: Annotated[list[Literal["plane", "runs"]], Field(min_length=1, max_length=2)]
+    parts: Annotated[
+        list[Literal["plane", "runs", "sharpness", "causes"]], Field(min_length=1, max_length=4)
+    ]
     state: State
 
 

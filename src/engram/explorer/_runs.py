@@ -1,15 +1,16 @@
 """What the page draws of the runs: series, paths in the plane, thresholds."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from engram._checks import InputError
 from engram._precision import in_double
+from engram.diagnosis import explain
 from engram.dynamics import AbstractStepwise
-from engram.explorer._compiled import is_compiled, note_compiled, program_of
-from engram.explorer._events import Named, Values, events_of, losses_at_spikes, own_findings
+from engram.explorer._compiled import compiling
+from engram.explorer._controls import is_timed
+from engram.explorer._events import LISTED, Named, Values, causes_of, events_of, own_findings
 from engram.explorer._jobs import Job
 from engram.explorer._requests import DENSE_STEPS, FEW_STEPS, Run, State
 from engram.explorer._simulations import (
@@ -35,20 +36,25 @@ _WORDS = {  # where the page has other ways out than the library
 Parts = tuple[dict[str, Any], dict[str, Any]]  # words and small numbers, and arrays
 
 
-def runs_part(state: State, problem: Problem, job: Job) -> tuple[list[Any], dict[str, Any]]:
-    """Each run of a state: words and small numbers, and arrays whose names begin with its number."""
-    about, arrays = [], {}
-    start, _ = make_start(state, problem)
-    for number, run in enumerate(state.runs):
-        job.check()
-        words, series = run_part(state, problem, start, run, job)
-        about.append(words)
-        arrays |= {f"{number}.{name}": values for name, values in series.items()}
-    return about, arrays
+class _Given(NamedTuple):
+    """What a run of the page is simulated from.
+
+    Args:
+        problem: What is remembered.
+        dynamics: How it moves.
+        options: What else `simulate` is called with.
+        form: Names the program that runs it.
+        unknown: Why something cannot be recorded, by its name.
+    """
+
+    problem: Problem
+    dynamics: Any
+    options: dict[str, Any]
+    form: Any
+    unknown: dict[str, str]
 
 
-def run_part(state: State, problem: Problem, start: Any, run: Run, job: Job) -> Parts:
-    """One run, as `engram.simulate` computes it. What it takes to compile is not counted."""
+def _given(state: State, problem: Problem, start: Any, run: Run) -> _Given:
     dynamics = make_dynamics(run, state.steps)
     _check_steps(dynamics, state.steps)
     record, unknown = recordable(state, problem, dynamics, start)
@@ -58,61 +64,107 @@ def run_part(state: State, problem: Problem, start: Any, run: Run, job: Job) -> 
         options["events"] = [True, *own]
     count = state.steps + 1 if state.steps <= DENSE_STEPS else FEW_STEPS
     what = problem if state.is_plain else make_system(state, problem)
-    own_parts = record, options.get("events")
-    program = program_of(what, dynamics, start, own_parts, segment_size(1, count))
-    is_new = not is_compiled(program)
-    if is_new:
-        job.will_compile()
+    form = what, dynamics, start, record, options.get("events"), segment_size(1, count)
+    return _Given(problem, dynamics, options, form, unknown)
 
-    def progress(done: int, total: int) -> None:
-        nonlocal is_new
-        if is_new:
-            job.begin()
-        is_new = False
+
+def _each(state: State, problem: Problem, job: Job) -> Any:
+    start, _ = make_start(state, problem)
+    for run in state.runs:
         job.check()
+        yield run, _given(state, problem, start, run)
 
-    def compute(**changes: Any) -> Any:
-        return simulate_arrays(problem, dynamics, progress=progress, **options | changes)
 
-    result = compute()
-    if is_new:  # a flow, which reports no progress
-        job.begin()
-    note_compiled(program)
-    probs = {"probs": np.asarray(problem.probs)}
-    values = result.arrays() | probs
-    # The same run, recorded at other steps: `points` is another way of saying so.
-    again = lambda at, **changes: compute(at=at, points=None, **changes).arrays() | probs
-    rate = 1.0 if "step" in values else run.rate or 1.0  # a flow counts in time
+def _simulate(given: _Given, job: Job, purpose: str = "runs", **changes: Any) -> Any:
+    """A run, as `engram.simulate` computes it."""
+    options = given.options | changes
+    with compiling(job, purpose, *given.form) as is_new:
+        is_first = is_new
+
+        def progress(done: int, total: int) -> None:
+            nonlocal is_first
+            if is_first:
+                job.begin()
+            is_first = False
+            job.check()
+
+        return simulate_arrays(given.problem, given.dynamics, progress=progress, **options)
+
+
+def runs_part(state: State, problem: Problem, job: Job) -> tuple[list[Any], dict[str, Any]]:
+    """Each run of a state: words and small numbers, and arrays whose names begin with its number."""
+    about, arrays = [], {}
+    for number, (run, given) in enumerate(_each(state, problem, job)):
+        words, series = _run_part(state, run, given, job)
+        about.append(words)
+        arrays |= {f"{number}.{name}": values for name, values in series.items()}
+    return about, arrays
+
+
+def _run_part(state: State, run: Run, given: _Given, job: Job) -> Parts:
+    problem, dynamics, unknown = given.problem, given.dynamics, given.unknown
+    result = _simulate(given, job)
+    values = result.arrays()
+    rate = _rate(values, run)
     clock = _clock(values, rate)
     extra = [item["kind"] for item in state.record if item["kind"] not in unknown]
-    series = {"step": clock}
-    series |= {
-        name: values[name] for name in ("time", "loss", "error", "margins") if name in values
-    }
+    series = {"step": clock} | drawn(values)
     series |= {f"record.{name}": values[name] for name in extra}
     if has_plane(state, problem):
         series["path"] = memory_plane(problem).coordinates(problem, values["weights"])[0]
     job.check()
-    if state.is_plain and span_size(problem) <= _DENSE:
+    is_dense = _is_dense(state, problem)
+    if is_dense:
         series |= _sharpness(problem, values["weights"], clock)
-    elif "sharpness" not in unknown:
-        series |= _few_sharpnesses(again, values, rate)
-    step = lambda value: float(value) / rate if np.isfinite(value) else None
-    losses = losses_at_spikes(values, clock, lambda at: again(at, events=True))
-    words = {
-        "status": result.attrs["status"],
-        "status_text": _WORDS.get(result.attrs["status"], result.attrs["status_text"]),
-        "ended_at": float(clock[-1]) if len(clock) else None,
+    status = result.attrs["status"]
+    words = described(values | {"probs": np.asarray(problem.probs)}, clock, rate, problem)
+    return words | {
+        "status": status,
+        "status_text": _WORDS.get(status, result.attrs["status_text"]),
         "needs_key": bool(dynamics.needs_key),
         "unknown": unknown,
-        "num_spikes": int(values["num_spikes"]),
-        **{name: step(values[name]) for name in ("first_perfect", "perfect_from", "last_rise")},
+        "has_later": not is_dense and "sharpness" not in unknown,
         "thresholds": _thresholds(run, dynamics, state.steps),
-        "events": events_of(values, clock, step, losses, problem.shown_names()),
         "found": own_findings(values),
         "symbols": {name: find("observable", name).about.get("symbol", "") for name in extra},
+    }, series
+
+
+def drawn(values: Values) -> dict[str, np.ndarray]:
+    """The traces that the page always has."""
+    return {name: values[name] for name in ("time", "loss", "error", "margins") if name in values}
+
+
+def described(values: Values, clock: np.ndarray, rate: float, problem: Problem) -> dict[str, Any]:
+    """What happened in a run, and when."""
+    step = lambda value: float(value) / rate if np.isfinite(value) else None
+    return {
+        "ended_at": float(clock[-1]) if len(clock) else None,
+        "num_spikes": int(values["num_spikes"]),
+        **{name: step(values[name]) for name in ("first_perfect", "perfect_from", "last_rise")},
+        "events": events_of(values, clock, step, problem.shown_names()),
     }
-    return words, series
+
+
+def causes_part(state: State, problem: Problem, job: Job) -> list[Any]:
+    """The spikes of each run, as `engram.diagnosis.explain` explains them."""
+    causes = []
+    for run, given in _each(state, problem, job):
+        dataset = _simulate(given, job).dataset()
+        if not int(dataset["num_spikes"]):
+            causes.append([])
+            continue
+        rate = _rate(dataset, run)
+        with compiling(job, "causes", *given.form):
+            explanation = explain(dataset, most=LISTED)
+        step = lambda at, rate=rate: at / rate
+        causes.append(causes_of(explanation, step, problem.shown_names()))
+    return causes
+
+
+def _rate(values: Any, run: Run) -> float:
+    """The time of a step: 1 where steps are counted; a flow counts in time."""
+    return 1.0 if "step" in values else run.rate or 1.0
 
 
 def _clock(values: Values, rate: float) -> np.ndarray:
@@ -136,22 +188,36 @@ def _check_steps(dynamics: Any, steps: int) -> None:
 def _sharpness(problem: Problem, weights: np.ndarray, clock: np.ndarray) -> dict[str, Any]:
     """The sharpness along a path of weights, by dense algebra: at all records if the Hessian is small."""
     most = max(8, int(_CURVATURE_WORK / max(span_size(problem), 1) ** 3))
-    at = _evenly(len(clock), most)
+    at = evenly(len(clock), most)
     at = at[np.isfinite(weights[at]).all((1, 2))]
     values = sharpness_along(problem, weights[at]) if len(at) else np.zeros(0)
     return {"sharpness_step": clock[at], "sharpness": values}
 
 
-def _evenly(count: int, most: int) -> np.ndarray:
+def evenly(count: int, most: int) -> np.ndarray:
     """At most so many of the places 0 to count - 1, evenly spread, both ends among them."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def _few_sharpnesses(again: Callable[..., Values], values: Values, rate: float) -> dict[str, Any]:
-    """The observable at a few steps of the same run, for any system."""
-    at = values["step"][_evenly(len(values["step"]), _FEW)] if "step" in values else None
-    few = again(at, record=("sharpness",), events=False)
-    return {"sharpness_step": _clock(few, rate), "sharpness": few["sharpness"]}
+def _is_dense(state: State, problem: Problem) -> bool:
+    return state.is_plain and span_size(problem) <= _DENSE
+
+
+def sharpness_part(state: State, problem: Problem, job: Job) -> dict[str, Any]:
+    """The observable at a few steps of each run, where the runs come without: it may take long."""
+    arrays = {}
+    for number, (run, given) in enumerate(_each(state, problem, job)):
+        if _is_dense(state, problem) or "sharpness" in given.unknown:
+            continue  # they have come with the run, or cannot come
+        changes = {"points": None, "record": ("sharpness",), "events": False}
+        if not is_timed(run.kind):
+            changes["at"] = evenly(state.steps + 1, _FEW)
+        few = _simulate(given, job, "sharpness", **changes).arrays()
+        arrays |= {
+            f"{number}.sharpness_step": _clock(few, _rate(few, run)),
+            f"{number}.sharpness": few["sharpness"],
+        }
+    return arrays
 
 
 @in_double
@@ -164,6 +230,6 @@ def _thresholds(run: Run, dynamics: Any, steps: int) -> list[list[float]]:
         return []
     changes = [0, *(change.step for change in run.changes if change.step < steps)]
     if isinstance(run.table.get("learning_rate"), list | dict):  # one per step, or a schedule
-        changes = _evenly(steps, _FEW)
+        changes = evenly(steps, _FEW)
     pairs = [[float(step), float(dynamics.threshold(np.asarray(step)))] for step in changes]
     return [pair for pair in pairs if np.isfinite(pair[1])]

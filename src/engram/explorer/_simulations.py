@@ -1,11 +1,13 @@
 """From a state to calls of `engram.simulate`, and to the Python lines that make the same calls."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 
 from engram._checks import InputError
 from engram._precision import in_double, make_key
@@ -18,17 +20,19 @@ from engram.observables import make_record
 from engram.planes import memory_plane
 from engram.problem import Problem
 from engram.registry import entry_of, make, origins
+from engram.specs import problem_of as stored_problem
 
 RECORD = ("loss", "error", "margins", "token_losses", "weights")
 _FLOW_STEPS = 4096  # of the explicit solver, so that no request takes long
 _FLOW_POINTS = 257
+OWN_SIZES = {"num_tokens": 200, "num_classes": 50, "dim": 64, "output_dim": 64}  # at most
 _MOST_NUMBERS = 2**16  # of a system's state
 
 
 # --- what moves, and from where -------------------------------------------------------------------------
 
 
-def make_problem(part: Any, own: Mapping[str, Problem]) -> Problem:
+def make_problem(part: Any, own: Mapping[str, Any]) -> Problem:
     """The problem of a state; `own` holds those that Python sessions have handed over."""
     match part:
         case R.Paper():
@@ -42,9 +46,13 @@ def make_problem(part: Any, own: Mapping[str, Problem]) -> Problem:
             return Problem(inputs, np.eye(2), probs, [token.target for token in part.tokens])
         case R.Own() if part.name not in own:
             raise InputError(
-                f"problem.name: {part.name!r} is not here: the Python session that showed it has ended. "
+                f"problem.name: {part.name!r} is not known: the Python session that showed it has ended. "
                 "Call `engram.explore(problem)` again, or choose another problem."
             )
+        case R.Own() if isinstance(own[part.name], xr.Dataset):
+            problem = problem_in(own[part.name])
+            check_problem("the problem of the file", problem, OWN_SIZES)
+            return problem
         case R.Own():
             return own[part.name]
         case _:
@@ -53,10 +61,22 @@ def make_problem(part: Any, own: Mapping[str, Problem]) -> Problem:
             return problem.astype("float64")
 
 
+def form_of(part: Any) -> tuple[Any, ...]:
+    """What the programs that draw a problem depend on."""
+    if not isinstance(part, R.Family):
+        return ()
+    return tuple((name, value) for name, value in part.table.items() if name != "seed")
+
+
+def problem_in(dataset: xr.Dataset) -> Problem:
+    """The problem of a run from a file, in double precision."""
+    return stored_problem(dataset, Path("the file")).astype("float64")
+
+
 def check_problem(name: str, problem: Problem, sizes: Mapping[str, int]) -> None:
     """Refuse a problem that cannot be drawn live."""
     if problem.is_noisy:
-        raise InputError(f"{name} must have certain targets to be explored. Choose another.")
+        raise InputError(f"{name} must have targets without noise here. Choose another problem.")
     for size, most in sizes.items():
         if (actual := getattr(problem, size)) > most:
             raise InputError(f"{name} must have {size} of at most {most} here, got {actual}.")
@@ -197,11 +217,24 @@ def _shape(item: Any, system: Any, dynamics: Any, state: Any) -> tuple[int, ...]
     return next(iter(jax.eval_shape(at, state).values())).shape
 
 
+def replayed(part: Any, own: Mapping[str, Any]) -> xr.Dataset:
+    """The dataset that a state shows."""
+    dataset = own.get(part.name)
+    if not isinstance(dataset, xr.Dataset):
+        raise InputError(
+            f"problem.name: {part.name!r} is not known: the explorer that showed that file has ended. Run "
+            "`engram explore FILE` again, or choose another problem."
+        )
+    return dataset
+
+
 # --- as Python ------------------------------------------------------------------------------------------
 
 
-def python_lines(state: R.State, own: Mapping[str, Problem]) -> str:
+def python_lines(state: R.State, own: Mapping[str, Any]) -> str:
     """The lines which, run, give the numbers on the page."""
+    if isinstance(state.problem, R.Replay):
+        return _REPLAY.format(path=replayed(state.problem, own).encoding["source"])
     problem = make_problem(state.problem, own)
     start, start_text = make_start(state, problem)
     lines = [
@@ -230,6 +263,19 @@ def python_lines(state: R.State, own: Mapping[str, Problem]) -> str:
         "    print(run.attrs['dynamics'], run.attrs['status'], 'last loss', float(run.loss[-1]))",
     ]
     return "\n".join(lines) + "\n"
+
+
+_REPLAY = """from pathlib import Path
+
+from engram import diagnosis
+from engram.specs import read_netcdf
+
+path = Path({path!r})
+is_recording = diagnosis.is_recording(path)
+run = diagnosis.open_recording(path) if is_recording else read_netcdf(path)
+print(run)
+print(diagnosis.explain(run))
+"""
 
 
 def _plugin_lines(state: R.State) -> list[str]:

@@ -15,28 +15,39 @@ from typing import Any
 import numpy as np
 
 from engram._checks import InputError
+from engram.explorer._compiled import compiling
 from engram.explorer._jobs import Job, MustCompile, Stale, TooLong
 from engram.explorer._plane import plane_part
-from engram.explorer._requests import Request, State, entries_of
-from engram.explorer._runs import runs_part
-from engram.explorer._simulations import make_problem
-from engram.problem import Problem
+from engram.explorer._replay import replay
+from engram.explorer._requests import Replay, Request, State, entries_of
+from engram.explorer._runs import causes_part, runs_part, sharpness_part
+from engram.explorer._simulations import form_of, make_problem
 
 VERSION = 1
 
 
-def compute(request: Request, own: Mapping[str, Problem], job: Job | None = None) -> bytes:
+def compute(request: Request, own: Mapping[str, Any], job: Job | None = None) -> bytes:
     """The parts that a request wants; the job ends the work when nobody waits for it any more."""
     job = Job(math.inf, may_compile=True) if job is None else job
     header: dict[str, Any] = {"version": VERSION}
     arrays: dict[str, Any] = {}
+    if isinstance(request.state.problem, Replay):
+        more, arrays = replay(request.state, own, request.parts, job)
+        return pack(header | more, arrays)
     with _blaming_plugins(request.state):
-        problem = make_problem(request.state.problem, own)
+        with compiling(job, "problem", *form_of(request.state.problem)):
+            problem = make_problem(request.state.problem, own)
         if "runs" in request.parts:
             header["runs"], series = runs_part(request.state, problem, job)
             arrays |= {f"runs.{name}": values for name, values in series.items()}
+        if "sharpness" in request.parts:
+            series = sharpness_part(request.state, problem, job)
+            arrays |= {f"runs.{name}": values for name, values in series.items()}
+        if "causes" in request.parts:
+            header["causes"] = causes_part(request.state, problem, job)
         if "plane" in request.parts:
-            header["plane"], drawn = plane_part(request.state, problem)
+            with compiling(job, "plane", problem, request.state.view.overlay):
+                header["plane"], drawn = plane_part(request.state, problem)
             arrays |= {f"plane.{name}": values for name, values in drawn.items()}
     return pack(header, arrays)
 

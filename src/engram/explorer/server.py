@@ -27,7 +27,7 @@ _log = logging.getLogger("engram.explorer")
 MOST_BYTES = 32_768  # of a request
 _BODY_SECONDS = 5.0
 _SWITCH_SECONDS = 0.0005
-_OWN_FAULT = "The server met an error of its own; change something and try again"
+_OWN_FAULT = "The server failed with an internal error; change something and try again"
 _KINDS = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -46,7 +46,7 @@ class Explorer:
     """
 
     def __init__(self, port: int = 0, *, framed: bool = False, warm: bool = True):
-        self.own: dict[str, Any] = {}  # problems that Python sessions have handed over
+        self.own: dict[str, Any] = {}  # problems of Python sessions, and runs from files
         self.boot = secrets.token_hex(8)
         self.warming: dict[str, Any] = {"done": 0, "total": int(warm), "now": "loading JAX"}
         self.jobs = Jobs()
@@ -88,6 +88,12 @@ class Explorer:
     def url(self) -> str:
         """The page's address."""
         return f"http://127.0.0.1:{self.port}/"
+
+    def show(self, dataset: Any) -> str:
+        """Keep the run of a file; returns the address of its page."""
+        name = secrets.token_hex(4)
+        self.own[name] = dataset
+        return f"{self.url}#problem=replay&name={name}"
 
     def start(self) -> "Explorer":
         """Serve in the background; returns when the page can be opened."""

@@ -1,6 +1,6 @@
 // Controls: each reads one part of the state and writes it back; nothing is decided here.
 
-import { DRAWS, LIMITS, catalogue, complete, copy, fieldsOf, isPlain, partsOf, tableOf } from './state.js';
+import { DRAWS, LIMITS, catalogue, complete, copy, fieldsOf, isPlain, isReplay, partsOf, tableOf } from './state.js';
 import { RUNS } from './looks.js';
 
 const $ = (id) => document.getElementById(id);
@@ -158,7 +158,12 @@ export class Controls {
     const choose = (id, write, parts) => $(id).addEventListener('change', () => { write($(id).value); page.edit(parts, { ...final, key: id }); });
     $('kind').prepend(...optionsOf('problem'));
     $('system').replaceChildren(...optionsOf('system'));
-    choose('kind', (kind) => { page.state.problem = tableOf('problem', kind); page.state.preset = null; }, both);
+    choose('kind', (kind) => {
+      const { name } = page.state.problem; // the problem of a file goes by the file's name
+      page.state.problem = { ...tableOf('problem', kind), ...(kind === 'own' ? { name } : {}) };
+      page.state.steps = Math.min(page.state.steps, LIMITS.steps);
+      page.state.preset = null;
+    }, both);
     choose('system', (kind) => { page.state.system = tableOf('system', kind); }, both);
     for (const [id, kind, name] of [['add-record', 'observable', 'record'], ['add-event', 'event', 'events']]) {
       $(id).append(...optionsOf(kind));
@@ -207,11 +212,13 @@ export class Controls {
   show({ hasPlane, isChanged, preset }) {
     const { state } = this.page, { kind } = state.problem;
     $('preset').value = preset ? preset.id : '';
-    const words = preset ? preset.text : 'Move anything; the address of this page keeps it all.';
-    setText($('commentary'), preset && isChanged ? `Changed since. The preset's text: ${words}` : words);
+    const free = isReplay(state) ? 'A run from a file, as it was recorded. Choose “your own problem” to train its problem again.' : 'Change anything: the address of this page holds all settings.';
+    const words = preset ? preset.text : free;
+    setText($('commentary'), preset && isChanged ? `Settings changed. About the preset: ${words}` : words);
     $('reset').hidden = !(preset && isChanged);
     $('kind').value = kind;
-    for (const option of $('kind').options) if (['table', 'own'].includes(option.value)) option.hidden = option.value !== kind;
+    for (const option of $('kind').options) if (['table', 'own', 'replay'].includes(option.value)) option.hidden = option.value !== kind && !(option.value === 'own' && kind === 'replay');
+    for (const id of ['moves', 'runs', 'training', 'more']) $(id).hidden = isReplay(state);
     for (const element of document.querySelectorAll('[data-kind]')) element.hidden = element.dataset.kind !== kind;
     for (const element of document.querySelectorAll('[data-plane]')) element.hidden = !hasPlane;
     $('view-fields').hidden = !hasPlane;

@@ -6,7 +6,7 @@ import { RUNS, SHAPES, number, tokenColour } from './looks.js';
 import { Panel } from './pens.js';
 import * as P from './pictures.js';
 import { Server, isAway } from './server.js';
-import { forServer, fromHash, fromPreset, isPlain, setCatalogue, toHash } from './state.js';
+import { forServer, fromHash, fromPreset, isPlain, isReplay, setCatalogue, toHash } from './state.js';
 import { describe, readOut } from './words.js';
 
 const $ = (id) => document.getElementById(id);
@@ -21,6 +21,7 @@ const page = {
   edit, load, note,
   get cursor() { return now(); },
   isSettled: () => !server.out && server.isIdle && !frameAsked && !dirty && !wordsTimer,
+  isExplained: () => Boolean(page.data?.runs.every((run) => run.causes)),
 };
 globalThis.engram = page; // for the curious, and for tests
 
@@ -90,12 +91,17 @@ function showControls() {
 // --- answers ---
 
 function answer(state, parts, header, arrays) {
-  const old = page.data, data = { state: { ...copy(page.state), ...state }, plane: old?.plane, runs: old?.runs };
+  const old = page.data, data = { state: { ...copy(page.state), ...state }, plane: old?.plane, runs: old?.runs, asked: header.runs ? state : old?.asked };
   const under = (prefix) => Object.fromEntries(Object.entries(arrays).filter(([name]) => name.startsWith(prefix)).map(([name, values]) => [name.slice(prefix.length), values]));
   if (header.plane) data.plane = { ...header.plane, ...under('plane.') };
   if (header.runs) data.runs = header.runs.map((run, k) => ({ ...run, ...under(`runs.${k}.`) }));
   if (!data.plane || !data.runs) return;
+  if (isReplay(data.state)) {
+    data.state.runs = data.runs.map(({ name }) => ({ kind: name }));
+    page.state.steps = data.state.steps = Math.max(1, Math.ceil(data.runs[0].ended_at));
+  }
   page.data = data;
+  if (header.runs) askLater(data);
   refuse(null);
   const shape = ({ plane, runs, state: { record } }) => JSON.stringify([plane.has_plane, plane.has_plane || runs.length, runs.map((run) => run.needs_key), record.map(({ kind }) => kind)]);
   const isOther = !old || shape(old) !== shape(data);
@@ -103,6 +109,36 @@ function answer(state, parts, header, arrays) {
   dirty = true;
   isDescribed = false;
   drawNow(); // at once: answers are rarer than frames
+}
+
+// What takes long comes after everything else, once the page is at rest.
+let laterTimer = null;
+function askLater(data) {
+  clearTimeout(laterTimer);
+  laterTimer = setTimeout(() => {
+    if (data.runs.some((run) => run.has_later)) addLater(data, 'sharpness');
+    if (isReplay(data.state)) explain(data);
+  }, 300);
+}
+
+async function addLater(data, part) {
+  const { found, fault } = await server.later(part, data.asked);
+  if (page.data !== data && page.data.runs !== data.runs) return; // something else is drawn by now
+  if (found?.header.causes) data.runs.forEach((run, k) => { run.causes = found.header.causes[k]; });
+  for (const [name, values] of Object.entries(found?.arrays ?? {})) data.runs[name.split('.')[1]][name.split('.')[2]] = values;
+  for (const run of data.runs) { if (part === 'sharpness') run.has_later = false; if (part === 'causes') run.isAsked = false; }
+  if (fault) note(fault);
+  isDescribed = false;
+  redraw();
+}
+
+// Who pushed whom in the spikes of the runs that are drawn.
+function explain(data = page.data) {
+  if (!data.runs.some((run) => run.num_spikes) || data.runs.some((run) => run.isAsked || run.causes)) return;
+  for (const run of data.runs) run.isAsked = true;
+  isDescribed = false;
+  redraw();
+  addLater(data, 'causes');
 }
 
 function remeasure() {
@@ -136,7 +172,7 @@ function tellSoon() {
   wordsTimer = setTimeout(() => {
     wordsTimer = null;
     wordsAt = performance.now();
-    if (!isDescribed) describe(page.data, fans, extras, moveCursor);
+    if (!isDescribed) describe(page.data, fans, extras, moveCursor, explain);
     isDescribed = true;
     readOut(page.data, now());
   }, Math.max(0, wordsAt + 100 - performance.now()));
@@ -351,7 +387,7 @@ function fit() {
 
 async function copyText(text, what) {
   try { await navigator.clipboard.writeText(text); note(`${what} copied.`); }
-  catch { note(`${what} could not be copied by the browser; here it is: ${text}`); }
+  catch { note(`The browser could not copy this: ${text}`); }
 }
 
 function wireExports() {
@@ -366,7 +402,7 @@ function wireExports() {
   $('save-svg').addEventListener('click', orSay(async () => save('engram.svg', toSvg(page.data), 'image/svg+xml')));
   $('save-json').addEventListener('click', orSay(async () => save('engram.json', toJson(page.data, await python(), location.href.split('#')[0] + toHash(drawn())), 'application/json')));
   $('show-python').addEventListener('click', orSay(async () => { $('python-text').value = await python(); $('python-dialog').showModal(); }));
-  $('copy-python').addEventListener('click', () => copyText($('python-text').value, 'Lines'));
+  $('copy-python').addEventListener('click', () => copyText($('python-text').value, 'Python lines'));
   $('save-python').addEventListener('click', () => save('engram_run.py', $('python-text').value, 'text/x-python'));
   $('close-python').addEventListener('click', () => $('python-dialog').close());
 }

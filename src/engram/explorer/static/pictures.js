@@ -246,6 +246,7 @@ export function drawSharpnessTrace(pen, w, h, data) {
   frame(pen, w, h, x, y, { xLabel: 'step' });
   data.runs.forEach((run, k) => run.sharpness && drawSeries(pen, run, x, y, run.sharpness, look(k), 1, 0, run.sharpness_step));
   noteZeros(pen, w, h, data.runs.map((run) => run.sharpness ?? []));
+  if (data.runs.some((run) => run.has_later)) pen.text('computing …', (FRAME.left + w - FRAME.right) / 2, h / 2, { size: 11, align: 'center', base: 'middle', fill: '#555', halo: '#fff' });
   sayUnknown(pen, w, h, data.runs, 'sharpness');
   data.runs.forEach((run, k) => run.thresholds.forEach(([from, v], i) => {
     const line = [x(from), y(v), x(run.thresholds[i + 1]?.[0] ?? data.state.steps), y(v)];
@@ -292,7 +293,7 @@ function drawFan(pen, w, data, run, y, values) {
     if (count <= 8 && Number.isFinite(py)) labels.push([token, py]);
   }
   for (const [token, py] of spaced(labels, 11)) {
-    const name = [...(data.plane.names[token] ?? String(token + 1))], isWide = name.length > 2;
+    const name = [...(data.plane.names[token] ?? String(token))], isWide = name.length > 2;
     const words = name.length > 14 ? `${name.slice(0, 13).join('')}…` : name.join('');
     pen.text(words, isWide ? w - FRAME.right - 8 : Math.min(x(run.step[last]) + 8, w - FRAME.right + 7), py, { size: 10.5, bold: true, base: 'middle', align: isWide ? 'right' : 'left', fill: tokenColour(token, count), halo: '#fff' });
   }

@@ -84,6 +84,23 @@ export class Server {
     if (fault && state === this.state) this.handlers.refused(fault.text);
   }
 
+  // What may take long, asked for alone and under a name of its own, so that nothing waits for it.
+  async later(part, state) {
+    try {
+      const answer = await fetch('/api/compute', {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ client: `${CLIENT}-${part}`, parts: [part], state }),
+      });
+      if (answer.status === 200) return { found: decode(await answer.arrayBuffer()) };
+      return { fault: answer.status === 204 ? null : (await answer.json()).error };
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      this.lose();
+      return { fault: null };
+    }
+  }
+
   async python(state) {
     const away = (error) => { if (isAway(error)) this.lose(); throw new Error('The server does not answer; try again when it is back.'); };
     const answer = await fetch('/api/python', {

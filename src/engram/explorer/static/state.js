@@ -5,7 +5,7 @@ export const DRAWS = {
   'fig4-9': 'Figures 4 and 5, seed 9 (N = 30)', 'fig4-sgd': 'Figure 4, SGD (N = 10)',
   'fig6-3': 'Figure 6, d = 3 (N = 5)', 'fig6-5': 'Figure 6, d = 5', 'fig6-10': 'Figure 6, d = 10',
 };
-const WRITTEN = { paper: { name: 'fig4-81' }, table: { tokens: [] }, own: { name: '' } }; // problems that are of no family
+const WRITTEN = { paper: { name: 'fig4-81' }, table: { tokens: [] }, own: { name: '' }, replay: { name: '' } }; // problems that are of no family
 export const LIMITS = { runs: 4, changes: 4, extra: 4, steps: 20000, rates: [1e-6, 1e6] };
 
 // What the server can make: { kind: { name: { help, is_own, parts, fields } } }.
@@ -51,6 +51,7 @@ export const blank = () => ({
   show: { loss: 'log', axis: 'linear', focus: 0, cursor: null }, // no cursor: the last step
 });
 
+export const isReplay = ({ problem }) => problem.kind === 'replay';
 export const isPlain = ({ system }) => system.kind === 'memory' && !system.layer_norm;
 
 export const copy = (state) => structuredClone(state);
@@ -63,6 +64,7 @@ export function fromPreset(preset) {
 
 // What the server computes from; the rest is the page's own.
 export function forServer({ problem, system, runs, steps, start, view, record, events }) {
+  if (isReplay({ problem })) return { problem, runs: [{ kind: 'gd', learning_rate: 1 }], steps: 1 }; // the file has all of it
   return { problem, system, runs, steps, start, view, record, events };
 }
 
@@ -106,7 +108,7 @@ export function fromHash(hash, presets) {
   }
   const one = (name) => values.get(name)?.[0];
   const preset = presets.find((each) => each.id === one('preset'));
-  if (one('preset') !== undefined && !preset) faults.push(`preset: there is none called ${JSON.stringify(one('preset'))}`);
+  if (one('preset') !== undefined && !preset) faults.push(`preset: there is no preset called ${JSON.stringify(one('preset'))}`);
   const state = preset ? fromPreset(preset) : blank();
   const num = (name, text, usual) => {
     const value = Number(text);
@@ -129,7 +131,7 @@ export function fromHash(hash, presets) {
   if (values.has('system')) state.system = unpack(one('system'), 'system', 'system', faults) ?? state.system;
   const many = (name, kind, most) => {
     const texts = values.get(name);
-    if (texts.length > most) faults.push(`${name}: at most ${most} are drawn, the others are left out`);
+    if (texts.length > most) faults.push(`${name}: at most ${most} can be drawn; the others are left out`);
     return texts.slice(0, most).map((text) => unpack(text, kind, name, faults));
   };
   if (values.has('run')) state.runs = many('run', 'dynamics', LIMITS.runs).map((run) => run ?? tableOf('dynamics', 'gd'));

@@ -8,8 +8,8 @@ import { extraTitle, recordAt } from './pictures.js';
 const $ = (id) => document.getElementById(id);
 const list = (tokens, names) => `token${tokens.length === 1 ? '' : 's'} ${tokens.map((token) => names[token]).join(', ')}`;
 
-// What is drawn, and what happened in it. `fans` are the pictures of margins, `extras` those asked for, `go(step)` moves the cursor.
-export function describe(data, fans, extras, go) {
+// What is drawn, and what happened in it. `fans` are the pictures of margins, `extras` those asked for; `go(step)` moves the cursor, `explain()` asks who caused the spikes.
+export function describe(data, fans, extras, go, explain) {
   const { plane, runs, state } = data, [N, M, d] = plane.sizes;
   const shares = Array.from(plane.probs.slice(0, 5), (p) => number(p, 3)).join(', ');
   $('about-problem').textContent = `N = ${N} tokens, M = ${M} classes, d = ${d}${plane.output_dim === d ? '' : `, k = ${plane.output_dim}`}; frequencies ${shares}${N > 5 ? ', …' : ''}.`;
@@ -31,17 +31,23 @@ export function describe(data, fans, extras, go) {
   const broken = runs.flatMap((run, k) => (run.status === 'completed' ? [] : [`Run ${k + 1} ended at step ${number(run.ended_at)}: ${run.status_text}.`]));
   $('ended').hidden = !broken.length;
   setText($('ended'), broken.join(' '));
-  showEvents(data, go);
+  showEvents(data, go, explain);
 }
 
-function showEvents({ runs, state }, go) {
+function showEvents({ runs, state }, go, explain) {
   $('events').replaceChildren(...runs.map((run, k) => {
     const swatch = make('span', { class: 'swatch' });
     swatch.style.background = RUNS[k];
     const notes = [];
     if (run.status !== 'completed') notes.push(make('li', {}, `Ended at step ${number(run.ended_at)}: ${run.status_text}.`));
-    if (run.num_spikes > 8) notes.push(make('li', {}, `${run.num_spikes} spikes in all; the first eight are listed.`));
-    const rows = run.events.map((event) => make('li', {}, make('button', { type: 'button', onclick: () => go(event.step) }, `step ${number(event.step)}`), ` ${event.text}`));
+    if (run.num_spikes > 8) notes.push(make('li', {}, `${run.num_spikes} spikes in all; the eight highest are listed.`));
+    const rows = run.events.map((event) => {
+      const row = make('li', {}, make('button', { type: 'button', onclick: () => go(event.step) }, `step ${number(event.step)}`), ` ${event.text}`);
+      const cause = event.kind === 'spike' && run.causes?.find((each) => each.step === event.step);
+      if (cause) row.append(make('p', { class: 'cause' }, cause.text));
+      return row;
+    });
+    if (run.num_spikes && !run.causes) rows.unshift(make('li', {}, make('button', { type: 'button', class: 'why', disabled: run.isAsked, onclick: () => explain() }, run.isAsked ? 'Looking for what caused the spikes …' : 'What caused the spikes?')));
     for (const words of run.found) rows.push(make('li', {}, words));
     for (const [name, words] of Object.entries(run.unknown)) if (!['weights', 'token_losses'].includes(name)) notes.push(make('li', {}, words));
     if (!rows.length && !run.unknown.error) rows.push(make('li', {}, run.first_perfect === null ? 'No spike, nothing forgotten; not all tokens recalled yet.' : 'No spike, nothing forgotten.'));
