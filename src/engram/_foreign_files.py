@@ -1,14 +1,20 @@
 """Files that may come from anybody, checked before they are read: they stand alone, and fit into memory."""
 
+import math
 import os
 import zipfile
 import zlib
+from pathlib import Path
 from typing import Any
 
 from engram._errors import InputError
 from engram._memory_limits import check_bytes
 
-_DEFLATE, _HARMLESS = 1, {1: "deflate", 2: "shuffle", 3: "fletcher32"}  # filters of HDF5 by number
+_CODECS = {"BytesCodec", "VLenUTF8Codec", "ZstdCodec"}  # of Zarr: what engram writes
+_FRAMES = b"\xb5\x2f\xfd", b"\x2a\x4d\x18"  # of Zstandard, after one byte: of any version; skipped
+_TEXT = 4096  # bytes of one text, at most
+_DEFLATE, _CHECKSUM = 1, 3  # filters of HDF5 by number
+_HARMLESS = {_DEFLATE: "deflate", 2: "shuffle", _CHECKSUM: "fletcher32"}
 
 
 def check_zip(path: str | os.PathLike[str]) -> None:
@@ -54,6 +60,10 @@ def _check_chunks(path: str, item: Any) -> None:
             f"{path} packs {item.name!r} with filter {unknown[0]} of HDF5, and engram reads "
             f"{', '.join(_HARMLESS.values())}. Write it without, or with zlib."
         )
+    if len(set(filters)) < len(filters):
+        raise InputError(
+            f"{path} packs {item.name!r} twice with one filter. Write it with zlib once."
+        )
     if _DEFLATE not in filters:
         return
     size = item.dtype.itemsize
@@ -63,12 +73,74 @@ def _check_chunks(path: str, item: Any) -> None:
     item.id.chunk_iter(lambda info: places.append(info.chunk_offset))
     for place in places:
         mask, packed = item.id.read_direct_chunk(place)
-        if mask:  # a filter was left out
+        used = [number for bit, number in enumerate(filters) if not mask >> bit & 1]
+        if _DEFLATE not in used:  # HDF5 leaves it out where it would save nothing
             continue
-        if filters[-1] == 3:  # a checksum comes last
-            packed = packed[:-4]
-        if len(zlib.decompressobj().decompress(packed, size + 5)) > size + 4:
+        if used[-1] == _CHECKSUM:
+            packed, used = packed[:-4], used[:-1]
+        if used[-1] != _DEFLATE or _unpacks_beyond(packed, size + 4):  # a checksum may be within
             raise InputError(
-                f"{path} has a chunk of {item.name!r} that unpacks to more than {size} bytes. It is "
-                "damaged, or made to fill the memory; do not use it."
+                f"{path} has a chunk of {item.name!r} that unpacks to more than {size} bytes, or not at "
+                "all. It is damaged, or made to fill the memory; do not use it."
             )
+
+
+def _unpacks_beyond(packed: bytes, size: int) -> bool:
+    """Whether zlib cannot unpack some bytes, or makes more than so many of them."""
+    try:
+        return len(zlib.decompressobj().decompress(packed, size + 1)) > size
+    except zlib.error:
+        return True
+
+
+def check_links(path: str | os.PathLike[str]) -> None:
+    """Refuse a folder with symbolic links in it."""
+    for folder, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            if os.path.islink(link := os.path.join(folder, name)):
+                raise InputError(
+                    f"{os.fspath(path)} has a symbolic link in it: {link}. A store must hold its files "
+                    "itself. Put the file in place of the link."
+                )
+
+
+def check_zarr(path: Path, group: Any) -> None:
+    """Refuse a Zarr group whose chunks expand beyond memory; beyond their own size is a ValueError."""
+    for _, array in group.arrays():
+        check_zarr_array(path, array)
+
+
+def check_zarr_array(path: Path, array: Any) -> None:
+    """The same of one array."""
+    name, codecs = array.basename, {type(codec).__name__ for codec in array.metadata.codecs}
+    if strange := codecs - _CODECS:
+        raise ValueError(f"`{name}` is packed with {', '.join(sorted(strange))}")
+    most = math.prod(array.chunks) * (_TEXT if "VLenUTF8Codec" in codecs else array.dtype.itemsize)
+    check_bytes(f"`{name}` of {path}", most)
+    for file in (path / name).rglob("*") if "ZstdCodec" in codecs else ():
+        if file.is_file() and _may_be_chunk(file):
+            size = expands_to(file)
+            if size is None:
+                raise ValueError(f"{file} of `{name}` does not say to how many bytes it expands")
+            if size > most:
+                raise ValueError(f"{file} of `{name}` expands to {size} bytes")
+
+
+def _may_be_chunk(file: Path) -> bool:
+    """Whether Zarr could read a file of an array as a chunk; chunks have names of digits, or begin with c."""
+    return file.name != "zarr.json" and not file.name.startswith(".") and file.suffix != ".partial"
+
+
+def expands_to(file: Path) -> int | None:
+    """The size to which a Zstandard frame says it expands; None if it does not say, 0 if it is none."""
+    with open(file, "rb") as opened:
+        head = opened.read(18)
+    if head[1:4] not in _FRAMES:  # nothing unpacks it
+        return 0
+    if len(head) < 6 or head[0] != 0x28 or head[1:4] != _FRAMES[0]:
+        return None
+    is_single, dictionary = head[4] >> 5 & 1, (0, 1, 2, 4)[head[4] & 3]
+    width = (is_single, 2, 4, 8)[head[4] >> 6]
+    begin = 6 - is_single + dictionary
+    size = int.from_bytes(head[begin : begin + width], "little") + 256 * (width == 2)
+    return size if width else None

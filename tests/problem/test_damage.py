@@ -35,7 +35,7 @@ quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_sc
 
 @quick
 @given(st.floats(0, 1, exclude_max=True))
-def test_cut_short(whole, share):
+def test_truncated_problem_files_are_refused(whole, share):
     path, content = whole
     load(path, content[: int(share * len(content))])
 
@@ -46,7 +46,7 @@ def test_cut_short(whole, share):
         st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 7)), min_size=1, max_size=4
     )
 )
-def test_bits_flipped(whole, flips):
+def test_flipped_bits_in_problem_files_are_refused(whole, flips):
     path, content = whole
     spoilt = bytearray(content)
     for share, bit in flips:
@@ -56,5 +56,5 @@ def test_bits_flipped(whole, flips):
 
 @quick
 @given(st.binary(max_size=200))
-def test_any_bytes(whole, content):
+def test_arbitrary_bytes_are_refused_as_a_problem_file(whole, content):
     load(whole[0], content)

@@ -20,7 +20,7 @@ def test_counts_become_frequencies_and_targets():
     np.testing.assert_allclose(likeliest.probs, [0.5, 0.5, 0])
 
 
-def test_without_counts_tokens_are_alike_and_their_own_classes():
+def test_without_counts_tokens_are_equally_frequent_and_their_own_classes():
     problem = Problem.from_embeddings(E, U)
     assert problem.targets.tolist() == [0, 1, 2]
     np.testing.assert_allclose(problem.probs, [1 / 3] * 3)

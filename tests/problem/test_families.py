@@ -144,7 +144,7 @@ def test_sizes_beyond_memory_are_refused_before_anything_is_made(size):
             make()
 
 
-def test_sizes_of_which_the_product_is_too_large_are_told_with_their_gib(monkeypatch):
+def test_sizes_whose_product_exceeds_memory_are_refused_with_the_size_in_gib(monkeypatch):
     monkeypatch.setattr(_memory_limits, "_memory", lambda: 2**34)
     said = "`dim` = 1000000000 would need about 209 GiB, and this machine has 16.0 GiB"
     with pytest.raises(InputError, match=said):

@@ -7,10 +7,12 @@ import h5py
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 
 import engram
 from engram import _memory_limits
 from engram._errors import InputError
+from engram._foreign_files import check_hdf5, check_zarr
 from engram.specs import read_netcdf
 
 
@@ -84,6 +86,56 @@ def test_chunks_that_unpack_to_more_than_their_size_are_refused(stored):
         item = file.create_dataset("inputs", (3, 4), "f8", chunks=(3, 4), compression="gzip")
         item.id.write_direct_chunk((0, 0), zlib.compress(bytes(2**24)))
     refused(stored, "unpacks to more than 96 bytes")
+
+
+def put(stored, filters, chunk, mask=0):
+    """Instead of the inputs, one chunk as it is, packed with some filters of HDF5."""
+    with h5py.File(stored, "r+") as file:
+        del file["inputs"]
+        pipeline = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        pipeline.set_chunk((3, 4))
+        for number in filters:
+            pipeline.set_filter(number, h5py.h5z.FLAG_OPTIONAL, {1: (4,), 2: (8,), 3: ()}[number])
+        space = h5py.h5s.create_simple((3, 4))
+        item = h5py.h5d.create(file.id, b"inputs", h5py.h5t.IEEE_F64LE, space, pipeline)
+        item.write_direct_chunk((0, 0), chunk, mask)
+
+
+@pytest.mark.parametrize(
+    ("filters", "mask"), [((2, 1), 0b01), ((1, 3), 0b10), ((1, 2), 0b00), ((1,), 0)]
+)
+def test_a_mask_of_one_filter_leaves_the_others_checked(stored, filters, mask):
+    put(stored, filters, zlib.compress(bytes(2**24)), mask)
+    refused(stored, "unpacks to more than 96 bytes")
+
+
+def test_chunks_that_are_stored_unpacked_are_read(stored):
+    """HDF5 leaves deflate out, and says so in the mask, where it would save nothing."""
+    put(stored, (2, 1), np.arange(12.0).tobytes(), 0b11)
+    check_hdf5(stored)
+    with h5py.File(stored) as file:
+        np.testing.assert_array_equal(file["inputs"], np.arange(12.0).reshape(3, 4))
+
+
+def test_filters_that_are_repeated_are_refused(stored):
+    put(stored, (1, 1), zlib.compress(zlib.compress(bytes(2**24))))
+    refused(stored, "packs '/inputs' twice with one filter")
+
+
+def test_frames_of_our_own_say_their_sizes(tmp_path):
+    group = zarr.create_group(tmp_path / "a.zarr")
+    for name, values in {"few": np.arange(3.0), "many": np.arange(1e5), "one": np.ones(())}.items():
+        group.create_array(name, data=values)
+    text = group.create_array("text", shape=2, dtype=str)
+    text[:] = np.array(["a", "bcd"], object)
+    check_zarr(tmp_path / "a.zarr", group)
+    frame = b"\x28\xb5\x2f\xfd\x00\x58\x03\x00\x00\x00"
+    for unknown in (frame, b"\x50\x2a\x4d\x18" + bytes(4) + frame, b"\x27" + frame[1:], frame[:5]):
+        (tmp_path / "a.zarr" / "one" / "c").write_bytes(unknown)
+        with pytest.raises(ValueError, match="`one` does not say to how many bytes"):
+            check_zarr(tmp_path / "a.zarr", group)
+    (tmp_path / "a.zarr" / "one" / "c").write_bytes(b"junk")  # cannot be read, nor expands
+    check_zarr(tmp_path / "a.zarr", group)
 
 
 def test_filters_that_engram_does_not_write_are_refused(stored):

@@ -139,7 +139,7 @@ def test_noisy_targets_have_a_likeliest_label():
     assert problem.law.sum() == pytest.approx(1)
 
 
-def test_clean_labels_judge_recall_and_leave_the_loss_alone(tmp_path):
+def test_clean_labels_decide_recall_and_do_not_change_the_loss(tmp_path):
     table = np.array([[0.6, 0.4], [0.3, 0.7], [0.9, 0.1]])
     noisy, clean = (
         engram.Problem(E, U, P, table),

@@ -30,7 +30,7 @@ def names_of(problem):
     return problem.names, problem.class_names
 
 
-def test_they_are_kept_as_strings():
+def test_names_are_kept_as_strings():
     for kind in (tuple, list, np.array):
         assert names_of(named(kind(PLACES), kind(LANDS))) == (PLACES, LANDS)
     assert names_of(engram.Problem(**BARE)) == (None, None)
@@ -69,7 +69,7 @@ def test_files_keep_names(tmp_path, suffix):
         assert names_of(engram.Problem.load(path)) == (names, class_names)
 
 
-def test_files_with_other_things_for_names_are_refused(tmp_path):
+def test_files_whose_names_are_not_strings_are_refused(tmp_path):
     np.savez(tmp_path / "p.npz", **BARE, names=np.arange(3))
     with pytest.raises(ValueError, match="`names` must be strings, got 0"):
         engram.Problem.load(tmp_path / "p.npz")
@@ -114,7 +114,7 @@ def test_programs_are_shared_between_problems_of_other_names():
 
 
 @pytest.mark.usefixtures("x64")
-def test_what_a_program_returns_never_has_another_problems_names():
+def test_results_of_shared_programs_never_carry_another_problems_names():
     programs = {
         "jit": jax.jit(lambda p: p),
         "filter_jit": eqx.filter_jit(lambda p: p),
@@ -130,7 +130,7 @@ def test_what_a_program_returns_never_has_another_problems_names():
     assert names_of(programs["jit"](named())) == (None, None)
 
 
-def test_datasets_go_by_names_and_keep_the_numbers():
+def test_datasets_are_labelled_with_names_and_keep_token_numbers():
     run = engram.simulate(named(), engram.GradientDescent(1.0, 3), record=("margins", "scores"))
     one = run.scores.sel(token="Rome", **{"class": "Italy"})
     np.testing.assert_array_equal(one, run.scores[:, 1, 1])
@@ -149,19 +149,19 @@ def test_datasets_go_by_names_and_keep_the_numbers():
         assert other.token.values.tolist() == [*PLACES]
 
 
-def test_regions_of_the_plane_go_by_names():
+def test_regions_of_the_plane_are_labelled_with_names():
     flat = {"inputs": np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])}
     assert error_regions(named(**flat)).is_right.sel(token="Oslo").dims == ("sector",)
     assert "token" not in error_regions(engram.Problem(**(BARE | flat))).coords
 
 
-def test_what_is_shown_is_short_and_has_no_controls():
+def test_shown_names_are_short_and_without_control_characters():
     assert show_name("Paris") == "Paris"
     assert show_name("a\nb\x1b[31m") == r"a\nb\x1b[31m"
     assert "\u202e" not in show_name("\u202egnp.exe")
     assert len(show_name("\x00" * 10**6)) == len(show_name("x" * 10**6)) == 40
     assert named().shown_names() == [*PLACES]
-    assert engram.Problem(**BARE).shown_names() == ["1", "2", "3"]
+    assert engram.Problem(**BARE).shown_names() == ["0", "1", "2"]
 
 
 def test_a_run_in_a_file_keeps_names(tmp_path, here):
@@ -183,7 +183,7 @@ def test_a_run_in_a_file_keeps_names(tmp_path, here):
     )
 
 
-def test_pictures_have_them_in_the_legend():
+def test_pictures_show_names_in_the_legend():
     problem = named(("Rome", "$x_1$", "_"))
     run = engram.simulate(problem, engram.GradientDescent(1.0, 5))
     figure = engram.plot(run)
@@ -192,7 +192,7 @@ def test_pictures_have_them_in_the_legend():
     figure.savefig("/dev/null", format="png")
 
 
-def test_sweeps_and_their_stores_keep_them(tmp_path):
+def test_sweeps_and_their_stores_keep_names(tmp_path):
     from engram.sweeps import open_sweep
 
     named(("Rome", "$x$", "_")).save(tmp_path / "p.npz")

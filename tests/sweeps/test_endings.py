@@ -1,4 +1,4 @@
-"""How a run ends, told from its last steps: tails written by hand."""
+"""How a run ends, classified by its last steps: tails written by hand."""
 
 import functools
 

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import engram
@@ -40,6 +41,42 @@ class Line(eqx.Module):
         return self.slope * x
 
 
+class Named(dict):
+    def __init__(self, entries, unit):
+        super().__init__(entries)
+        self.unit = unit
+
+
+def with_attribute(a):
+    function = lambda x: x * function.factor
+    function.factor = a
+    return function
+
+
+def dispatched(a):
+    general = functools.singledispatch(lambda x: x)
+    general.register(float, lambda x: a * x)
+    return general
+
+
+def wrapped_like_a_librarys(a):
+    function = functools.wraps(engram.simulate)(lambda x: a * x)
+    del function.__wrapped__  # whose parameters it would have
+    return function
+
+
+def run_from_a_text(a):
+    space = {}
+    exec(f"def function(x):\n    return {a} * x", space)
+    return space["function"]
+
+
+def looked_up_in_a_text(a):
+    space = {}
+    exec(f"SCALE = {a}\ndef function(x):\n    return globals()['SCA' + 'LE'] * x", space)
+    return space["function"]
+
+
 def hash_of(function):
     return sweeps.make_plan(function, AXES).hash
 
@@ -59,9 +96,16 @@ def hash_of(function):
         lambda a: Line(jnp.asarray(a)).again,
         lambda a: lambda x, b={"a": {1: a, "b": 3}}: x * b["a"][1],
         lambda a: lambda x, b=(scaled, np, {"u", "v"}): b[0](x, a),
+        lambda a: (lambda b: lambda x: b.update(x, None)[0])(optax.scale(a)),
+        lambda a: (lambda b: lambda x: x * b.sum())(np.ma.array([1.0, 2.0], mask=[a == 1, a == 2])),
+        lambda a: (lambda b: lambda x: x * b.unit)(Named({}, unit=a)),
+        lambda a: with_attribute(a),
+        lambda a: (lambda b: lambda x: b(x))(dispatched(a)),
+        wrapped_like_a_librarys, run_from_a_text, looked_up_in_a_text,
     ],
     ids=["partial", "twice", "closure", "array", "second", "number", "default", "jit", "object",
-         "method", "unordered", "modules"],
+         "method", "unordered", "modules", "library", "masked", "subclass", "attribute", "dispatch",
+         "wraps", "text", "names of a text"],
 )  # fmt: skip
 def test_the_values_that_a_function_carries_count(make):
     assert hash_of(make(1.0)) == hash_of(make(1.0))
@@ -98,6 +142,8 @@ class Shape:
     factor = {factor}
     def area(self, x):
         return self.factor * x
+def by_text(x):
+    return globals()["SCA" + "LE"] * x
 """
 BELOW = "def twice(x):\n    return {twice} * x\n"
 USES = {
@@ -107,7 +153,14 @@ USES = {
     "object": lambda own: own.Shape().area,
     "class": lambda own: lambda x: own.Shape().area(x),
     "inside": lambda own: imports_inside,
+    "by text": lambda own: lambda x: getattr(own, "help" + "er")(x),
+    "its own text": lambda own: own.by_text,
+    "imported by text": lambda own: imports_by_text,
 }
+
+
+def imports_by_text(x):
+    return importlib.import_module("helpers_above").helper(x)
 
 
 def imports_inside(x):
@@ -141,7 +194,8 @@ def own(tmp_path, monkeypatch):
     [
         ("helper", {"scale": 3.0}), ("helper", {"twice": 3.0}), ("name", {"twice": 3.0}),
         ("constant", {"scale": 1.0 + 1e-12}), ("object", {"factor": 3.0}), ("class", {"factor": 3.0}),
-        ("inside", {"twice": 3.0}),
+        ("inside", {"twice": 3.0}), ("by text", {"twice": 3.0}), ("its own text", {"scale": 3.0}),
+        ("imported by text", {"twice": 3.0}),
     ],
 )  # fmt: skip
 def test_a_change_in_a_module_of_the_users_is_refused(own, tmp_path, use, change):
@@ -155,6 +209,24 @@ def test_a_change_in_a_module_of_the_users_is_refused(own, tmp_path, use, change
 def test_what_a_function_does_not_use_may_change(own):
     first = hash_of(USES["constant"](own()))
     assert first == hash_of(USES["constant"](own(factor=7.0, twice=9.0)))
+
+
+def test_a_module_that_is_called_like_pythons_own_is_the_users(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def hash_with(scale):
+        (tmp_path / "this.py").write_text(f"def helper(x):\n    return {scale} * x\n")
+        monkeypatch.delitem(sys.modules, "this", raising=False)
+        importlib.invalidate_caches()
+        this = importlib.import_module("this")
+        return hash_of(lambda x: this.helper(x)), hash_of(this.helper)
+
+    first, second = hash_with(1.0), hash_with(2.0)
+    assert first == hash_with(1.0)
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    monkeypatch.delitem(sys.modules, "this")
 
 
 def test_a_function_that_cannot_be_traced_is_called_for_each_cell(tmp_path):

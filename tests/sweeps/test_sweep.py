@@ -331,12 +331,12 @@ def test_a_store_resumes_and_holds_the_same_bits(tmp_path):
         store.begin(unit)
         store.write(unit, plan.compute(unit))
     store.begin(plan.units()[0])  # begun and killed
-    told = []
+    reports = []
     found = engram.sweep(
-        chunked, store=tmp_path / "s.zarr", progress=lambda *both: told.append(both)
+        chunked, store=tmp_path / "s.zarr", progress=lambda *both: reports.append(both)
     )
     assert "computed 3 units, reused 3" in found.attrs["summary"]
-    assert told[-1] == (70, 70)
+    assert reports[-1] == (70, 70)
     np.testing.assert_array_equal(found.first_perfect, whole.first_perfect)
     with xr.open_zarr(tmp_path / "s.zarr", consolidated=False, chunks=None) as raw:
         assert raw.attempts.values.ravel().tolist() == [2, 1, 1, 1, 1, 1]

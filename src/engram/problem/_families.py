@@ -58,9 +58,9 @@ def orthonormal(
     num_classes: int,
     *,
     dim: int | None = None,
-    probs: ArrayLike | None = None,
+    probs: ArrayLike | str | None = None,
     exponent: Scalar | None = None,
-    targets: ArrayLike = "mod",
+    targets: ArrayLike | str = "mod",
     key: PRNGKeyArray | int | None = None,
 ) -> Problem:
     """Orthonormal inputs and orthonormal outputs.
@@ -92,9 +92,9 @@ def one_hot(
     num_tokens: int,
     num_classes: int,
     *,
-    probs: ArrayLike | None = None,
+    probs: ArrayLike | str | None = None,
     exponent: Scalar | None = None,
-    targets: ArrayLike = "mod",
+    targets: ArrayLike | str = "mod",
     key: PRNGKeyArray | int | None = None,
 ) -> Problem:
     """Canonical basis vectors for inputs and outputs, so the scores are the entries of W.
@@ -115,9 +115,9 @@ def on_sphere(
     num_classes: int,
     dim: int,
     *,
-    probs: ArrayLike | None = None,
+    probs: ArrayLike | str | None = None,
     exponent: Scalar | None = None,
-    targets: ArrayLike = "mod",
+    targets: ArrayLike | str = "mod",
 ) -> Problem:
     """Embeddings drawn uniformly on the unit sphere, with Zipf frequencies unless `probs` says otherwise.
 
@@ -142,9 +142,9 @@ def gaussian(
     num_classes: int,
     dim: int,
     *,
-    probs: ArrayLike | None = None,
+    probs: ArrayLike | str | None = None,
     exponent: Scalar | None = None,
-    targets: ArrayLike = "mod",
+    targets: ArrayLike | str = "mod",
 ) -> Problem:
     r"""Embeddings with independent entries of law $\mathcal N(0, 1/d)$.
 
@@ -161,9 +161,9 @@ def from_gram(
     output_gram: ArrayLike,
     *,
     dim: int | None = None,
-    probs: ArrayLike | None = None,
+    probs: ArrayLike | str | None = None,
     exponent: Scalar | None = None,
-    targets: ArrayLike = "mod",
+    targets: ArrayLike | str = "mod",
     key: PRNGKeyArray | int | None = None,
 ) -> Problem:
     r"""Embeddings with prescribed inner products: what the particles feel, and nothing else.
@@ -244,7 +244,7 @@ def _assemble(inputs, outputs, probs, exponent, default, targets, key) -> Proble
     return Problem(inputs, outputs, p, _targets(targets, N, M, key))
 
 
-def _targets(targets: ArrayLike, N: int, M: int, key: PRNGKeyArray | int | None) -> Any:
+def _targets(targets: ArrayLike | str, N: int, M: int, key: PRNGKeyArray | int | None) -> Any:
     """Read what a family was asked for: "identity", "mod", "random", or given targets."""
     if not isinstance(targets, str):
         return targets

@@ -38,7 +38,7 @@ def zipf(num_tokens: int, exponent: Scalar = 1.0) -> Float[Array, " N"]:
 
 
 def frequencies(
-    probs: ArrayLike | None, num_tokens: int, exponent: Scalar | None, default: str
+    probs: ArrayLike | str | None, num_tokens: int, exponent: Scalar | None, default: str
 ) -> Any:
     """Read what a family was asked for: "uniform", "zipf", an exponent, or given numbers."""
     if probs is None:

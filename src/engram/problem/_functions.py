@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 
@@ -11,10 +11,13 @@ from engram._checks import InputError, check_count
 from engram._precision import compiled
 from engram.problem._problem import Problem
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")  # so that editors show what was decorated, with its docstring
+R = TypeVar("R")
 
 
-def function_of(read: Callable[[Problem, str, Any], Any], *static: str) -> Callable[[F], F]:
+def function_of(
+    read: Callable[[Problem, str, Any], Any], *static: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate `fn(problem, array, ...)`; keywords named in `static` select what is compiled.
 
     A stack of matrices is mapped over: its results are stacked alike.
@@ -24,13 +27,13 @@ def function_of(read: Callable[[Problem, str, Any], Any], *static: str) -> Calla
         static: Names of keywords.
     """
 
-    def decorate(fn: F) -> F:
-        call = compiled(*static)(fn)
+    def decorate(fn: Callable[P, R]) -> Callable[P, R]:
+        call: Callable[..., R] = compiled(*static)(fn)
         map_over = compiled(*static)(_mapped(fn))
         signature = inspect.signature(fn)
 
         @functools.wraps(fn)
-        def wrapped(*args: Any, **options: Any) -> Any:
+        def wrapped(*args: P.args, **options: P.kwargs) -> R:
             given = signature.bind(*args, **options).arguments
             problem = check_problem(given.pop("problem"))
             chosen = {name: given.pop(name) for name in static if name in given}
@@ -40,7 +43,7 @@ def function_of(read: Callable[[Problem, str, Any], Any], *static: str) -> Calla
             is_stack = any(array.ndim == 3 for array in arrays)
             return (map_over if is_stack else call)(problem, *arrays, **chosen)
 
-        return wrapped  # pyright: ignore[reportReturnType]
+        return wrapped
 
     return decorate
 

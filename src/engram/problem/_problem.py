@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.random import normal
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from engram._checks import (
     InputError,
@@ -18,7 +18,7 @@ from engram._checks import (
     read_array,
 )
 from engram._memory_limits import check_fits
-from engram._types import Array, ArrayLike
+from engram._types import Array, ArrayLike, NamesLike, Scalar
 from engram.problem._frequencies import read_counts
 from engram.problem._names import Names, check_names, show_name
 from engram.problem._storage import read_arrays, write_arrays
@@ -65,8 +65,8 @@ class Problem(eqx.Module):
         targets: ArrayLike,
         *,
         clean_labels: ArrayLike | None = None,
-        names: ArrayLike | None = None,
-        class_names: ArrayLike | None = None,
+        names: NamesLike | None = None,
+        class_names: NamesLike | None = None,
     ):
         self.inputs = check_floats("inputs", inputs, ndim=2, axes="(N, d)")
         self.outputs = check_floats("outputs", outputs, ndim=2, axes="(M, k)")
@@ -161,7 +161,7 @@ class Problem(eqx.Module):
         """The weights to start from unless others are given: zero."""
         return self.zero_weights
 
-    def draw_start(self, scale: Any, seed: Any) -> Float[Array, "k d"]:
+    def draw_start(self, scale: Scalar, seed: PRNGKeyArray | int) -> Float[Array, "k d"]:
         """Random weights to start from, with entries of law N(0, scale^2 / d), from a seed or a JAX key."""
         k, d = self.output_dim, self.dim
         check_fits(4 * 8 * k * d, dim=d)
@@ -183,9 +183,9 @@ class Problem(eqx.Module):
         }
 
     def shown_names(self) -> list[str]:
-        """What to call each token where it is shown: its name, short, in one line, or its number from one."""
+        """What to call each token where it is shown: its name, short, in one line, or its number."""
         if self.names is None:
-            return [str(x + 1) for x in range(self.num_tokens)]
+            return [str(x) for x in range(self.num_tokens)]
         return [show_name(name) for name in self.names]
 
     def astype(self, dtype: Any) -> "Problem":
@@ -222,8 +222,8 @@ class Problem(eqx.Module):
         targets: ArrayLike | None = None,
         *,
         counts: ArrayLike | None = None,
-        names: ArrayLike | None = None,
-        class_names: ArrayLike | None = None,
+        names: NamesLike | None = None,
+        class_names: NamesLike | None = None,
         clean_labels: ArrayLike | None = None,
     ) -> "Problem":
         """The problem that a model's tables pose: how often tokens came, and which ones came after.
@@ -249,11 +249,11 @@ class Problem(eqx.Module):
                 f"`targets` must be given where there are more tokens than classes, got N = {N} and M = {M}. "
                 "Give each token its class, or `counts` of shape (N, M)."
             )
-        if targets is None:
-            targets = np.arange(N) if table is None else table
+        labels = np.arange(N) if table is None else table
         class_names = names if class_names is None and N == M else class_names
         called = {"names": names, "class_names": class_names}
-        return Problem(E, U, probs, targets, clean_labels=clean_labels, **called)
+        answers = labels if targets is None else targets
+        return Problem(E, U, probs, answers, clean_labels=clean_labels, **called)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Problem":
@@ -286,8 +286,15 @@ def _check_probs(probs: ArrayLike, N: int) -> Any:
             "`inputs`. Give each token its frequency."
         )
     if not is_traced(values):
-        check_distribution("probs", values, tolerance=_tolerance(given.dtype))
+        return _as_law("probs", values, given.dtype)
     return values
+
+
+def _as_law(name: str, values: np.ndarray, dtype: Any) -> np.ndarray:
+    """Frequencies that sum to 1, in each row; in less than double precision, up to its rounding."""
+    tolerance = _tolerance(dtype)
+    check_distribution(name, values, tolerance=tolerance)
+    return values if tolerance == _tolerance(float) else values / values.sum(axis=-1, keepdims=True)
 
 
 def _check_targets(targets: ArrayLike, N: int, M: int) -> Any:
@@ -300,7 +307,7 @@ def _check_targets(targets: ArrayLike, N: int, M: int) -> Any:
                 f"{table.shape}. Give one row per input token and one column per output token."
             )
         if not is_traced(table):
-            check_distribution("targets", table, tolerance=_tolerance(given.dtype))
+            return _as_law("targets", table, given.dtype)
         return table
     return _check_labels("targets", given, N, M)
 

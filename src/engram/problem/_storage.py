@@ -31,7 +31,7 @@ def write_arrays(
 
             dataset = xr.Dataset({name: (axes[name], array) for name, array in arrays.items()})
             dataset.attrs["about"] = "engram problem: embeddings, token frequencies, targets"
-            dataset.to_netcdf(temporary, engine="h5netcdf")
+            temporary.write_bytes(dataset.to_netcdf(engine="h5netcdf"))
 
 
 def read_arrays(

@@ -1,6 +1,8 @@
 """Sweeps: something measured over a grid of axes, in compiled batches, kept as it goes."""
 
 from engram._memory_limits import loaded as loaded
+from engram.sweeps._cluster import local_client as local_client
+from engram.sweeps._cluster import remote_client as remote_client
 from engram.sweeps._outcomes import CLASSES as CLASSES
 from engram.sweeps._outcomes import OUTCOMES as OUTCOMES
 from engram.sweeps._plan import Plan as Plan

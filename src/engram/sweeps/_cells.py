@@ -14,7 +14,7 @@ import numpy as np
 from engram._checks import InputError
 from engram._precision import GENERATOR, in_double, make_key
 from engram.dynamics import BURST, AbstractStepwise, Carry, Moment, filed, moment_of
-from engram.observables import NEVER, AbstractObservable, make_observable
+from engram.observables import NEVER, AbstractObservable, Folds, make_observable
 from engram.particles import BareMarginSystem
 from engram.registry import make, origins, used_in
 from engram.simulation import choose_space, make_system
@@ -71,28 +71,30 @@ class Runner:
     """
 
     def __init__(self, spec: SweepSpec, varying: tuple[str, ...]):
-        self.spec, self.wanted = spec, frozenset(spec.measured)
+        self.spec: SweepSpec = spec
+        self.wanted: frozenset[str] = frozenset(spec.measured)
         simulation = spec.simulation
-        self.has_start = "start_scale" in varying or bool(simulation.run["start_scale"])
-        self.fold = _folds(spec)
+        self.has_start: bool = "start_scale" in varying or bool(simulation.run["start_scale"])
+        self.fold: Folds = _folds(spec)
         folded = ("run", *(name for name in spec.measured if kind_of(name) == "event"))
         self._folds_vary = any(
             spec.homes[name].table in folded for name in varying if name != "start_scale"
         )
         observed = [name for name in spec.measured if kind_of(name) == "observable"]
-        self.last = {name: _unprepared(spec.measured[name]) for name in observed}
+        self.last: dict[str, Any] = {name: _unprepared(spec.measured[name]) for name in observed}
         problem, dynamics = build_problem(simulation.problem), _stepwise(simulation)
-        self.space = "its own"
+        self.space: str = "its own"
         if simulation.system is None:
             self.space = choose_space(problem, dynamics, simulation.run["space"])
-        self.is_bare = self.space == "margins" and dynamics.needs_margins_only
-        self.last_step = dynamics.num_steps
-        self.num_tokens, self.names = problem.num_tokens, problem.names
+        self.is_bare: bool = self.space == "margins" and dynamics.needs_margins_only
+        self.last_step: int = dynamics.num_steps
+        self.num_tokens: int = problem.num_tokens
+        self.names: tuple[str, ...] | None = problem.names
         width = problem.num_tokens * (1 if self.space == "margins" else problem.num_classes)
         # Lanes fill the processor's vectors and stay in its nearest cache.
         room = 2**22 / (2 * TAIL + 1) if self.wanted & NEEDS_TAIL else 2**12
-        self.lanes = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
-        self.seconds = {"compiling": 0.0, "computing": 0.0}
+        self.lanes: int = int(np.clip(2 ** int(np.log2(room / width)), 32, 2048))
+        self.seconds: dict[str, float] = {"compiling": 0.0, "computing": 0.0}
         self._programs = _programs_for(spec, varying)
         used = [*simulation.used(), *used_in({"event": list(spec.measured)})]
         self._has_own = bool(origins(used))  # engram's own are all numbers
@@ -193,9 +195,9 @@ class Runner:
                 self._programs[name] = jax.jit(function).lower(*args).compile()
                 self.seconds["compiling"] += time.perf_counter() - began
         began = time.perf_counter()
-        found = jax.block_until_ready(self._programs[name](*args))
+        results = jax.block_until_ready(self._programs[name](*args))
         self.seconds["computing"] += time.perf_counter() - began
-        return found
+        return results
 
     def _begin(self, columns: Any, cells: Any) -> Batch:
         return jax.vmap(self._begin_one)(columns, cells)

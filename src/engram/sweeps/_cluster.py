@@ -132,7 +132,7 @@ def local_client(workers: int) -> Any:
         from distributed import Client, LocalCluster
     except ImportError:
         raise InputError(
-            "more workers need dask: pip install 'dask[distributed]'. Without --workers the sweep runs in "
+            "more workers need dask: pip install 'dask[distributed]'. Without `workers` the sweep runs in "
             "this process."
         ) from None
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
@@ -150,7 +150,7 @@ def local_client(workers: int) -> Any:
         except (RuntimeError, OSError):  # one was killed while it started, which ends them all
             continue
     raise InputError(
-        f"{workers} workers cannot be started on this machine. Start fewer, or leave out --workers."
+        f"{workers} workers cannot be started on this machine. Start fewer, or leave out `workers`."
     )
 
 
@@ -164,5 +164,5 @@ def remote_client(address: str) -> Any:
         return Client(address, timeout="10s")
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(
-            f"--scheduler {address} does not answer ({error}). Check the address."
+            f"`scheduler` {address} does not answer ({error}). Check the address."
         ) from None

@@ -5,7 +5,9 @@ import dis
 import functools
 import hashlib
 import importlib
+import importlib.util
 import inspect
+import os
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -24,6 +26,12 @@ _ASIDE = {
     "__orig_bases__", "__firstlineno__", "__static_attributes__", "__annotate_func__",
 }  # fmt: skip
 
+# With these, names are looked up by texts that are not known before.
+_BY_TEXT = {
+    "getattr", "vars", "globals", "locals", "eval", "exec", "__dict__", "attrgetter", "methodcaller",
+    "__import__", "import_module",
+}  # fmt: skip
+
 
 class Fingerprint:
     """What a function does, as far as its code and the values within its reach decide it.
@@ -37,7 +45,7 @@ class Fingerprint:
 
     Attributes:
         hash: The fingerprint.
-        vague: The first value that cannot be told from another of its type, or None.
+        vague: The first value that cannot be distinguished from another of its type, or None.
     """
 
     def __init__(self, function: Any):
@@ -61,7 +69,7 @@ class Fingerprint:
             return
         self._seen[id(value)] = len(self._seen)
         self._kept.append(value)
-        if isinstance(value, np.ndarray | np.generic | jax.Array):
+        if type(value) is np.ndarray or isinstance(value, np.generic | jax.Array):
             self._array(value)
         elif isinstance(value, types.ModuleType):
             self._module(value)
@@ -76,6 +84,8 @@ class Fingerprint:
             self._add(value.__self__)
         elif isinstance(value, staticmethod | classmethod):
             self._all(type(value).__name__, value.__func__)
+        elif isinstance(value, functools.cached_property):
+            self._all("cached", value.func)
         elif isinstance(value, property):
             self._all(value.fget, value.fset, value.fdel)
         elif isinstance(value, functools.partial):
@@ -84,11 +94,11 @@ class Fingerprint:
             self._all(type(value).__name__, value.__wrapped__)
         elif isinstance(value, types.CodeType):
             self._say(value.co_name)
-        elif isinstance(value, list | tuple) and type(value) in (list, tuple):
+        elif type(value) in (list, tuple):
             self._all(type(value).__name__, len(value), *value)
-        elif isinstance(value, dict | types.MappingProxyType):
+        elif type(value) in (dict, types.MappingProxyType):
             self._all("table", len(value), *(part for item in value.items() for part in item))
-        elif isinstance(value, set | frozenset):
+        elif type(value) in (set, frozenset):
             self._say("set", *sorted(self._apart(item) for item in value))
         else:
             self._object(value)
@@ -120,20 +130,31 @@ class Fingerprint:
             self._say(Path(module.__file__ or "").read_bytes() if module.__file__ else "")
 
     def _function(self, function: types.FunctionType) -> None:
-        if _is_library(function.__module__):
-            self._say("function", _named(function))
+        space = function.__globals__
+        if _is_of_library(function):
+            self._say("function", _full_name(space.get("__name__"), function.__qualname__))
+            for cell in function.__closure__ or ():  # what a library's function was made of
+                with contextlib.suppress(ValueError):  # nothing is in it yet
+                    self._add(cell.cell_contents)
+            if not _is_library(function.__module__):  # a decorator's, around the user's
+                self._all(function.__defaults__, function.__kwdefaults__, vars(function))
             return
         code, names = function.__code__, _names_in(function.__code__)
+        if names & _BY_TEXT:
+            if (module := _home(function)) is not None:
+                self._module(module)
+            else:  # run from a text
+                names |= {name for name in space if not name.startswith("__")}
         self._code(code)
-        self._all(function.__defaults__, function.__kwdefaults__)
+        self._all(function.__defaults__, function.__kwdefaults__, vars(function))
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
                 self._reached(name, cell.cell_contents, names)
             except ValueError:  # nothing is in it yet
                 self._say("empty")
-        for name in sorted(names & function.__globals__.keys()):
-            self._reached(name, function.__globals__[name], names)
-        for module in _imports(code, function.__globals__):
+        for name in sorted(names & space.keys()):
+            self._reached(name, space[name], names)
+        for module in _imports(code, space):
             self._reached(module.__name__, module, names)
 
     def _code(self, code: types.CodeType) -> None:
@@ -155,14 +176,16 @@ class Fingerprint:
             self._add(value)
         elif value not in self._modules:
             self._modules.append(value)
-            for attribute in sorted(names & vars(value).keys()):
+            every = {each for each in vars(value) if not each.startswith("__")}
+            reached = every if names & _BY_TEXT else names & vars(value).keys()
+            for attribute in sorted({"__getattr__"} & vars(value).keys() | reached):
                 self._reached(attribute, vars(value)[attribute], names)
             self._modules.pop()
 
     def _class(self, cls: type) -> None:
         self._say("class", _named(cls))
         if not _is_library(cls.__module__):
-            self._all(*(base for base in cls.__bases__ if base is not object))
+            self._all(type(cls), *(base for base in cls.__bases__ if base is not object))
             for name, value in sorted(vars(cls).items()):
                 if name not in _ASIDE:
                     self._say("name", name)
@@ -181,25 +204,59 @@ class Fingerprint:
 
 def _named(thing: Any) -> str:
     """The full name of a function or a class, with the version of the library that has it."""
-    # What a decorator made may have no module.
-    root = sys.modules.get((thing.__module__ or "").partition(".")[0])
-    version = getattr(root, "__version__", "") if _is_library(thing.__module__) else ""
-    return f"{thing.__module__}.{thing.__qualname__} {version}"
+    return _full_name(thing.__module__, thing.__qualname__)
 
 
-@functools.cache
+def _full_name(module: str | None, name: str) -> str:
+    root = sys.modules.get((module or "").partition(".")[0])
+    version = getattr(root, "__version__", "") if _is_library(module) else ""
+    return f"{module}.{name} {version}"
+
+
 def _is_library(module: str | None) -> bool:
-    """Whether a module is installed, and not the user's own."""
+    """Whether a module is installed, and not the user's own: where its file is decides, not its name."""
     root = (module or "builtins").partition(".")[0]
     if root == "__main__":
         return False
-    if root in sys.stdlib_module_names or root == "engram":
+    if root in sys.modules:
+        loaded = sys.modules[root]
+        places = [getattr(loaded, "__file__", None), *getattr(loaded, "__path__", ())]
+    else:
+        try:
+            spec = importlib.util.find_spec(root)
+        except (ImportError, ValueError):
+            spec = None
+        places = [spec.origin, *(spec.submodule_search_locations or ())] if spec else []
+        places = [place for place in places if place not in ("built-in", "frozen")]
+    files = [place for place in places if place]
+    if not files:  # built into Python, or nowhere
+        return root in sys.stdlib_module_names
+    return any(_is_installed(file) for file in files)
+
+
+def _is_of_library(function: types.FunctionType) -> bool:
+    """Whether a library's file has a function's code; decorators copy `__module__` from elsewhere."""
+    file = function.__code__.co_filename
+    if not file.startswith("<"):
+        return _is_installed(file)
+    home = _home(function)  # of code that was made from a text, or frozen
+    return home is not None and _is_library(home.__name__)
+
+
+def _home(function: types.FunctionType) -> types.ModuleType | None:
+    """The module whose names a function uses; None if they are no module's."""
+    module = sys.modules.get(function.__globals__.get("__name__") or "")
+    return module if module and vars(module) is function.__globals__ else None
+
+
+@functools.cache
+def _is_installed(file: str) -> bool:
+    """Whether a file is of Python, of engram or of what is installed."""
+    path = Path(file)
+    if {"site-packages", "dist-packages"} & {*path.parts}:
         return True
-    loaded = sys.modules.get(root)
-    places = [getattr(loaded, "__file__", None), *getattr(loaded, "__path__", ())]
-    return any(
-        {"site-packages", "dist-packages"} & {*Path(place).parts} for place in places if place
-    )
+    ours = (Path(os.__file__).parent, Path(__file__).parents[1])
+    return any(path.resolve().is_relative_to(folder.resolve()) for folder in ours)
 
 
 def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -217,16 +274,18 @@ def _names_in(code: types.CodeType) -> set[str]:
 
 def _imports(code: types.CodeType, space: Mapping[str, Any]) -> Iterator[types.ModuleType]:
     """The modules of the user's that code imports when it runs."""
+    by_text = _names_in(code) & {"import_module", "__import__"}
     names = [
         each.argval
         for part in _codes_in(code)
         for each in dis.get_instructions(part)
         if each.opname == "IMPORT_NAME"
+        or (each.opname == "LOAD_CONST" and by_text and isinstance(each.argval, str))
     ]
     for name in names:
         for full in (name, f"{space.get('__package__') or ''}.{name}"):
             if not full.startswith(".") and not _is_library(full):
-                with contextlib.suppress(ImportError):
+                with contextlib.suppress(ImportError, ValueError):  # no module's name after all
                     yield importlib.import_module(full)
 
 

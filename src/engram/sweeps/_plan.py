@@ -110,26 +110,34 @@ class SimulationPlan(Plan):
     """A simulation from a spec, measured in every cell."""
 
     def __init__(self, spec: SweepSpec):
-        self.spec, self.axes, self.static = spec, spec.axes, spec.static
+        self.spec: SweepSpec = spec
+        self.axes: dict[str, np.ndarray] = spec.axes
+        self.static: list[str] = spec.static
         self._runners: dict[tuple[Any, ...], Runner] = {}
         self._lock = threading.Lock()
         first = self.runner(tuple(self.axes[name][0].item() for name in self.static))
         chunk = spec.chunk or _TILES * first.lanes
-        self.block = block_of(self.axes, chunk, self.static)
-        self.text = {**spec.text, "sweep": {**spec.text["sweep"], "chunk": chunk}}
+        self.block: tuple[int, ...] = block_of(self.axes, chunk, self.static)
+        self.text: dict[str, Any] = {**spec.text, "sweep": {**spec.text["sweep"], "chunk": chunk}}
         items = list(spec.measured.values())
         measured = used_in({"observable": items, "event": items})
-        self.origins = tuple(origins([*spec.simulation.used(), *measured]))
-        self.vague = next((each["module"] for each in self.origins if "sha256" not in each), None)
+        self.origins: tuple[dict[str, str], ...] = tuple(
+            origins([*spec.simulation.used(), *measured])
+        )
+        self.vague: str | None = next(
+            (each["module"] for each in self.origins if "sha256" not in each), None
+        )
         if self.origins:  # what a name stands for is in its module
             self.text["plugins"] = [
                 {k: each.get(k) for k in ("module", "sha256")} for each in self.origins
             ]
         if files := _files(spec.simulation.problem):
             self.text["files"] = files
-        self.source = (self.text, None), {}
+        self.source: tuple[tuple[Any, Any], dict[str, Any]] = (self.text, None), {}
         sizes = {"token": first.num_tokens, "tail": TAIL}
-        self.outputs = {name: _describe(name, sizes) for name in spec.measured if name in OUTCOMES}
+        self.outputs: dict[str, Output] = {
+            name: _describe(name, sizes) for name in spec.measured if name in OUTCOMES
+        }
         if len(self.outputs) < len(spec.measured):  # observables and events describe themselves
             varying = {name: self.axes[name] for name in self.axes if name not in self.static}
             self.outputs |= {
@@ -137,7 +145,7 @@ class SimulationPlan(Plan):
                 for name, (axes, value) in first.variables(varying).items()
             }
         if first.names is not None and any("token" in each.axes for each in self.outputs.values()):
-            self.labels = {"token": list(first.names)}
+            self.labels: Mapping[str, list[str]] = {"token": list(first.names)}
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -19,6 +19,7 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between
+from engram._foreign_files import check_links, check_zarr, check_zarr_array, expands_to
 from engram.sweeps._plan import Plan, Unit
 from engram.sweeps._spec import hash_of
 
@@ -138,7 +139,7 @@ class Store:
             if wrong := {key: value for key, value in met.items() if value != form[key]}:
                 raise _damaged(self.path, name, f"{wrong}, not {form}")
         for name, values in self._plan.axes.items():
-            if not _has_axis(self._group, name, values):
+            if not _has_axis(self.path, self._group, name, values):
                 _write_axis(self._group.group, name, values)
 
     def done(self) -> set[Unit]:
@@ -217,12 +218,13 @@ def open_sweep(path: Any) -> xr.Dataset:
     attrs = dict(group.attrs)
     spec = _spec_in(path, attrs)
     for name in spec["axes"]:
-        if isinstance(spec["axes"], dict) and not _has_axis(group, name, spec["axes"][name]):
+        if isinstance(spec["axes"], dict) and not _has_axis(path, group, name, spec["axes"][name]):
             raise InputError(
                 f"{path} is damaged: its axis `{name}` is not that of its spec. Run `engram sweep` with "
                 "its spec again, which writes the axis again."
             )
     with _damage_reported(path):
+        check_zarr(path, group.group)
         stored = xr.open_zarr(path, consolidated=False, chunks=None)
         marks = list(_MARKS)[: 3 if "format" in attrs else 2 if "done" in group else 0]
         arrays = stored.drop_vars(marks).variables
@@ -240,7 +242,7 @@ def open_sweep(path: Any) -> xr.Dataset:
         for name in data.data_vars:
             _check_form(path, group[str(name)], sizes)
     if not data.data_vars:
-        raise _damaged(path, None, "none is left of what was measured")
+        raise _damaged(path, None, "no measured variable is left")
     data.attrs |= {name: attrs[name] for name in ("spec_hash", "engram", "jax") if name in attrs}
     if marks:  # else it was made in memory, and is whole
         with _damage_reported(path, "done"):
@@ -274,7 +276,7 @@ def _checksum(path: Path, array: Any, unit: Unit) -> int:
 
     file, size = _file_of(path, array, unit), math.prod(array.chunks) * array.dtype.itemsize
     try:
-        raw = file.read_bytes() if _expands_to(file) == size else b""
+        raw = file.read_bytes() if expands_to(file) == size else b""
         if len(Zstd().decode(raw)) != size:
             return 0
     except Exception:  # gone, or damaged
@@ -283,34 +285,17 @@ def _checksum(path: Path, array: Any, unit: Unit) -> int:
     return int.from_bytes(hashlib.blake2b(place + raw, digest_size=8).digest(), "little") or 1
 
 
-def _expands_to(file: Path) -> int | None:
-    """The size to which a file with a Zstandard frame expands, as its header says; None if it is unknown."""
-    with open(file, "rb") as opened:
-        head = opened.read(18)
-    if len(head) < 6 or head[:4] != b"\x28\xb5\x2f\xfd":
-        return None
-    is_single, dictionary = head[4] >> 5 & 1, (0, 1, 2, 4)[head[4] & 3]
-    width = (is_single, 2, 4, 8)[head[4] >> 6]
-    begin = 6 - is_single + dictionary
-    size = int.from_bytes(head[begin : begin + width], "little") + 256 * (width == 2)
-    return size if width else None
-
-
 def _check_form(path: Path, array: Any, sizes: tuple[int, ...]) -> None:
-    """Refuse an array that is not over the axes, or whose chunks expand to more than they should hold."""
-    codecs = {type(codec).__name__ for codec in array.metadata.codecs}
+    """Refuse an array that is not over the axes."""
     fits = all(chunk <= max(size, 1) for chunk, size in zip(array.chunks, array.shape, strict=True))
-    if array.shape[: len(sizes)] != sizes or not fits or codecs > {"BytesCodec", "ZstdCodec"}:
-        form = f"shape {array.shape}, chunks {array.chunks}, {', '.join(sorted(codecs))}"
-        raise _damaged(path, array.basename, f"{form}, for axes of {sizes}")
-    size = math.prod(array.chunks) * array.dtype.itemsize
-    for file in (path / array.basename).rglob("c/**/*"):
-        if file.is_file() and "ZstdCodec" in codecs and (_expands_to(file) or 0) > size:
-            raise _damaged(path, array.basename, f"{file} expands to {_expands_to(file)} bytes")
+    if array.shape[: len(sizes)] != sizes or not fits:
+        form = f"shape {array.shape}, chunks {array.chunks}, for axes of {sizes}"
+        raise _damaged(path, array.basename, form)
 
 
-def _has_axis(group: Any, name: str, values: Any) -> bool:
+def _has_axis(path: Path, group: Any, name: str, values: Any) -> bool:
     try:
+        check_zarr_array(path, group[name])
         return np.array_equal(np.asarray(group[name][...]).astype(np.asarray(values).dtype), values)
     except Exception:  # zarr reports damage in many ways
         return False
@@ -351,13 +336,7 @@ def _spec_in(path: Path, attrs: dict[str, Any]) -> dict[str, Any]:
 def _open_group(path: Path, mode: Any) -> Any:
     import zarr
 
-    for folder, folders, files in os.walk(path):
-        for name in (*folders, *files):
-            if os.path.islink(os.path.join(folder, name)):
-                raise InputError(
-                    f"{path} has a symbolic link in it: {os.path.join(folder, name)}. A store must hold "
-                    "its files itself. Put the file in place of the link."
-                )
+    check_links(path)
     try:
         return _Opened(zarr.open_group(path, mode=mode, use_consolidated=False))
     except PermissionError:

@@ -4,13 +4,14 @@ import concurrent.futures
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
 from engram._checks import InputError, check_count
+from engram._types import ArrayLike
 from engram.sweeps._functions import FunctionPlan
 from engram.sweeps._plan import Plan, SimulationPlan, Unit
 from engram.sweeps._spec import SweepSpec, read_sweep
@@ -21,10 +22,10 @@ _MOST_CELLS = 2**32  # cells are numbered by 32 bits
 
 
 def sweep(
-    what: Any,
-    axes: Mapping[str, Any] | None = None,
+    what: str | Path | Mapping[str, Any] | Callable[..., Any],
+    axes: Mapping[str, ArrayLike | Sequence[str]] | None = None,
     *,
-    store: Any = None,
+    store: str | os.PathLike[str] | None = None,
     client: Any = None,
     chunk: int | None = None,
     seed: int = 0,

@@ -26,13 +26,13 @@ class Boundary(NamedTuple):
         label: What to call it.
         level: A field over the sweep's axes that is zero on the line, and positive on the side predicted.
         wrong: How many cells contradict it, and of how many.
-        told: The same in words.
+        summary: The same in words.
     """
 
     label: str
     level: xr.DataArray
     wrong: tuple[int, int]
-    told: str
+    summary: str
 
 
 def boundary(data: xr.Dataset, name: str) -> Boundary:
@@ -42,7 +42,7 @@ def boundary(data: xr.Dataset, name: str) -> Boundary:
     """
     if name not in LINES:
         raise InputError(
-            f"--theory must be among {', '.join(LINES)}, got {name!r}. Pick from those."
+            f"`theory` must be among {', '.join(LINES)}, got {name!r}. Pick from those."
         )
     return LINES[name](data)
 
@@ -52,7 +52,7 @@ def _pair(data: xr.Dataset, name: str) -> tuple[xr.DataArray, xr.DataArray]:
     problem = read_sweep(spec_of(data)).simulation.problem
     if problem["family"] != "two":
         raise InputError(
-            f"--theory {name} is about two tokens, and this sweep has {problem['family']}. Leave it out."
+            f"`theory` = {name!r} is about two tokens, and this sweep has {problem['family']}. Leave it out."
         )
     along = lambda axis, fixed: data[axis] if axis in data.coords else xr.DataArray(float(fixed))
     if "log_odds" in data.coords:
@@ -67,12 +67,12 @@ def _needs(data: xr.Dataset, theory: str, *names: str) -> None:
     missing = [name for name in names if name not in data]
     if "learning_rate" in missing:
         raise InputError(
-            f"--theory {theory} is a line across learning rates, and this sweep has one only. Make "
+            f"`theory` = {theory!r} is a line across learning rates, and this sweep has one only. Make "
             "`learning_rate` an axis of it."
         )
     if missing:
         raise InputError(
-            f"--theory {theory} needs `{missing[0]}`, which this sweep did not measure. Add it to its "
+            f"`theory` = {theory!r} needs `{missing[0]}`, which this sweep did not measure. Add it to its "
             "observables."
         )
     for name in names:
@@ -87,11 +87,11 @@ def _one_step(data: xr.Dataset) -> Boundary:
     level_, at_once = xr.broadcast(level, at_once)
     beside = abs(level_) > 1e-12  # on the line the second margin is zero, and rounding decides
     wrong, total = int(((at_once != (level_ > 0)) & beside).sum()), int(at_once.size)
-    told = (
+    summary = (
         f"alpha = p2/p1: {wrong} of {total} cells contradict 'one step is enough if and only if alpha < "
         "p2/p1'"
     )
-    return Boundary("$\\alpha = p_2/p_1$", level, (wrong, total), told)
+    return Boundary("$\\alpha = p_2/p_1$", level, (wrong, total), summary)
 
 
 def _spike(data: xr.Dataset) -> Boundary:
@@ -100,12 +100,12 @@ def _spike(data: xr.Dataset) -> Boundary:
     level = data["learning_rate"] - threshold
     above, spikes = xr.broadcast(level > 0, data.max_loss > start * (1 + 1e-12))
     missed, late = int((above & ~spikes).sum()), int((~above & spikes).sum())
-    told = (
+    summary = (
         f"eta_s: {missed} of {int(above.sum())} cells above it never rise over log M (theory: none); "
         f"{late} of {int((~above).sum())} below it do so at a later step"
     )
     return Boundary(
-        "$\\eta_s$", level.where(np.isfinite(level), -1.0), (missed, int(above.size)), told
+        "$\\eta_s$", level.where(np.isfinite(level), -1.0), (missed, int(above.size)), summary
     )
 
 
@@ -122,7 +122,7 @@ def _thresholds(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     shape = tuple(len(spec.axes[axis]) for axis in axes)
     if math.prod(shape) > _MOST_PROBLEMS:
         raise InputError(
-            f"--theory spike looks at each problem, and this sweep has {math.prod(shape):,}. At most "
+            f"`theory` = 'spike' looks at each problem, and this sweep has {math.prod(shape):,}. At most "
             f"{_MOST_PROBLEMS:,} are drawn: leave it out, or sweep fewer problems."
         )
     threshold, start = np.empty(shape), np.empty(shape)
@@ -141,25 +141,25 @@ def _stability(data: xr.Dataset) -> Boundary:
     others = [axis for axis in spec.axes if axis not in ("learning_rate", "start_scale")]
     if others:
         raise InputError(
-            f"--theory stability is a line for one problem, and `{others[0]}` varies the problem. Fix it."
+            f"`theory` = 'stability' is a line for one problem, and `{others[0]}` varies the problem. Fix it."
         )
     problem = build_problem(spec.simulation.problem)
     best = loss_minimiser(problem)
     if not best.exists:
         raise InputError(
-            "--theory stability needs a minimiser, and this problem is separable: it has none."
+            "`theory` = 'stability' needs a minimiser, and this problem is separable: it has none."
         )
     sharpness = float(memory.sharpness(problem, best.weights))
     level = data["learning_rate"] - 2 / sharpness
     settles = data.convergence == 0
     below = xr.broadcast(level < 0, settles)[0]
     early, late = int((below & ~settles).sum()), int((~below & settles).sum())
-    told = (
+    summary = (
         f"2/lambda = {2 / sharpness:.6g}: {early} of {int(below.sum())} cells below it do not end at a fixed "
         f"point (cycles may begin earlier, or the run was too short), {late} of {int((~below).sum())} above "
         "it do"
     )
-    return Boundary("$2/\\lambda$", level, (late, int(below.size)), told)
+    return Boundary("$2/\\lambda$", level, (late, int(below.size)), summary)
 
 
 LINES: dict[str, Callable[[Any], Boundary]] = {
