@@ -25,7 +25,10 @@ MODULES = {
     "engram.theory.binary": "Theory: two classes",
     "engram.theory.multiclass": "Theory: many classes",
     "engram.theory.interference": "Theory: two tokens that interfere",
+    "engram.theory.separable": "Theory: where long training ends",
     "engram.theory.spike": "Theory: loss spikes",
+    "engram.theory.large_steps": "Theory: large steps",
+    "engram.theory.cycles": "Theory: cycles below the edge",
     "engram.theory.printed": "Theory: what is printed and false",
     "engram.audits": "The audit",
     "engram.sweeps": "Sweeps",
@@ -129,7 +132,7 @@ def write_paper_map() -> None:
 
 
 def write_reference() -> None:
-    pages = []
+    pages, shown = [], set()
     for module, title in MODULES.items():
         names = public(module)
         if not names:
@@ -141,7 +144,10 @@ def write_reference() -> None:
         for name, value in names.items():
             kind = "autoclass" if inspect.isclass(value) else "autofunction"
             options = ["   :members:"] if kind == "autoclass" else []
-            # Fields of a tuple are told in its docstring, if they need telling.
+            # The index leads to the first of several modules that have it.
+            options += ["   :no-index:"] if id(value) in shown else []
+            shown.add(id(value))
+            # Fields of a tuple are described in its docstring, if they need it.
             options += (
                 [f"   :exclude-members: {', '.join(value._fields)}"]
                 if hasattr(value, "_fields")

@@ -2,8 +2,8 @@
 Forgetting with limited capacity
 ================================
 
-When tokens outnumber dimensions, the minimiser of the cross-entropy may recall fewer tokens than another matrix would:
-training to the end forgets. Both are found with certificates.
+When there are more tokens than dimensions, the minimiser of the cross-entropy may recall fewer tokens than another matrix does:
+long training forgets. Both matrices are computed with certificates.
 """
 
 import matplotlib.pyplot as plt
@@ -13,11 +13,11 @@ import engram
 
 for seed in range(100):
     problem = engram.on_sphere(seed, num_tokens=5, num_classes=2, dim=2)
-    found = engram.capacity.calibration(problem)
-    if found.excess > 0.15:
+    result = engram.capacity.calibration(problem)
+    if result.excess > 0.15:
         break
 print(
-    f"draw {seed}: the loss's minimiser errs by {found.error:.2f}, the best W by {found.least.error:.2f}"
+    f"draw {seed}: error {result.error:.2f} at the loss's minimiser, {result.least.error:.2f} for the best W"
 )
 
 plane = engram.planes.memory_plane(problem)
@@ -37,7 +37,7 @@ left.set(title="where descent goes", xlabel=r"$\gamma_1$", ylabel=r"$\gamma_2$")
 figure.colorbar(mesh, label="0-1 loss")
 right.semilogx(run.step + 1, run.error, drawstyle="steps-post", label="0-1 loss")
 right.semilogx(run.step + 1, run.loss, label="cross-entropy")
-right.axhline(found.least.error, color="black", ls="--", lw=1, label="smallest 0-1 loss")
+right.axhline(result.least.error, color="black", ls="--", lw=1, label="smallest 0-1 loss")
 right.set(xlabel="step + 1", title="the loss falls, the error stays", ylim=(0.1, 0.9))
 right.legend(loc="upper right", ncols=3, fontsize=6.5)
 plt.show()

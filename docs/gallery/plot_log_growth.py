@@ -2,8 +2,8 @@
 Margins grow like a logarithm
 =============================
 
-Without interference a margin obeys :math:`m + e^m = ct + m_0 + e^{m_0}` under gradient flow (Theorem 2). The solver,
-which knows nothing of it, agrees over twelve decades.
+Without interference a margin obeys :math:`m + e^m = ct + m_0 + e^{m_0}` under gradient flow (Theorem 2). The solver
+does not use this formula, and agrees with it over twelve decades.
 """
 
 import matplotlib.pyplot as plt

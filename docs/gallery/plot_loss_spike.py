@@ -1,9 +1,9 @@
 """
-A loss spike, and who did it
-============================
+A loss spike and its cause
+==========================
 
-Two tokens whose embeddings nearly coincide. With a large learning rate the first step teaches the frequent
-token and throws the rare one across the wall: the loss spikes, and yet ends lower than with a small rate.
+Two tokens whose embeddings nearly coincide. With a large learning rate the first step learns the frequent
+token and pushes the rare one across the decision boundary: the loss spikes, and yet ends lower than with a small rate.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 The same memory under other optimizers
 ======================================
 
-Any optax optimizer moves the same problem, and events are found in the same way. Adam divides by the size of gradients, so that
+Any optax optimizer can train the same memory, and events are detected in the same way. Adam divides by the size of gradients, so
 rare tokens are learnt as fast as frequent ones.
 """
 
@@ -24,8 +24,8 @@ for name, optimizer in methods.items():
     left.semilogy(run.step, run.loss, label=name)
     right.plot(run.step, run.error, drawstyle="steps-post", label=name)
     when = float(run.perfect_from)
-    said = "not perfect in 200 steps" if when != when else f"perfect from step {when:g}"
-    print(f"{name:14} {said}")
+    summary = "not perfect in 200 steps" if when != when else f"perfect from step {when:g}"
+    print(f"{name:14} {summary}")
 left.set(xlabel="step", title="loss")
 right.set(xlabel="step", title="0-1 loss (weighted by frequency)")
 right.legend()

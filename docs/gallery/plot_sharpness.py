@@ -3,7 +3,7 @@ Sharpness and the edge of stability
 ===================================
 
 Descent with learning rate :math:`\\eta` is stable where the largest eigenvalue of the Hessian is below :math:`2/\\eta`.
-More tokens than dimensions: nothing is separable, and the loss settles where it can, or swings.
+Here there are more tokens than dimensions and the data are not separable, so the loss converges to a minimum or oscillates.
 """
 
 import matplotlib.pyplot as plt

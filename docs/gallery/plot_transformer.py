@@ -3,8 +3,8 @@ One matrix of a transformer
 ===========================
 
 The paper's simplified transformer at a small size. Its second output matrix is an associative memory, too. Trained alone, with
-attention left as drawn, it lowers the loss without learning what follows a trigger: its margins fall. A large learning
-rate spikes first, and ends lowest.
+random attention, it lowers the loss without learning what follows a trigger: its margins fall. The largest learning
+rate spikes first and ends lowest.
 """
 
 import matplotlib.pyplot as plt
@@ -14,8 +14,8 @@ import engram
 from engram.transformer import Config, train
 
 config = Config(dim=32, length=64, sequences=64, matrices=("wo2",))
-made = train(config, [engram.GradientDescent(rate, 60) for rate in (1.0, 10.0, 100.0)])
-log = made.log
+training = train(config, [engram.GradientDescent(rate, 60) for rate in (1.0, 10.0, 100.0)])
+log = training.log
 print("accuracy at the end:", log.accuracy.values[-1].round(2))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
