@@ -66,7 +66,7 @@ def main(out: Path, steps: int = 200, seed: int = 0) -> diagnosis.Explanation:
     problem = engram.Problem.from_embeddings(
         model.embed.weight, model.unembed.weight, counts=counts, names=names
     )
-    recorder = engram.Recorder.of(problem, store=out / "recording.zarr")
+    recorder = engram.Recorder.of(problem, store=out / "recording.zarr", overwrite=True)
     for step in range(steps):
         is_bump = steps // 2 <= step < steps // 2 + 6
         optimizer.param_groups[0]["lr"] = rate = 300.0 if is_bump else 10.0

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,6 +22,7 @@ settings.register_profile(
 settings.load_profile("engram")
 
 _QUICKLY = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+_WRITTEN_FROM = "jax_persistent_cache_min_compile_time_secs"
 _MOST_MAPS = 45_000  # of the 65,530 memory maps that Linux lets a process have
 
 
@@ -45,22 +46,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if worker is None:
         config._compiled = tempfile.TemporaryDirectory(prefix="engram-compiled-")  # pyright: ignore
     folder = worker["compiled"] if worker else config._compiled.name  # pyright: ignore
-    for name, value in cache_in(folder, "here").items():
-        jax.config.update(name, value)
-    # The processes that tests start share a folder of their own: one that is killed may leave half an entry.
-    os.environ |= in_environment(cache_in(folder, "there"))
-
-
-def cache_in(*folder: Any) -> dict[str, Any]:
-    return {
-        "jax_compilation_cache_dir": str(Path(*folder)),
+    cache = {
+        "jax_compilation_cache_dir": str(folder),
         "jax_compilation_cache_max_size": 2**34,
-        "jax_persistent_cache_min_compile_time_secs": 0.1,
+        _WRITTEN_FROM: 0.1,
     }
-
-
-def in_environment(options: dict[str, Any]) -> dict[str, str]:
-    return {name.upper(): str(value) for name, value in options.items()}
+    for name, value in cache.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)  # for the processes that tests start
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -142,9 +135,9 @@ def here(monkeypatch, capsys):
 
 
 @pytest.fixture
-def surroundings(tmp_path):
-    """Environment variables for processes that are killed: what they compile is for this test alone."""
-    return os.environ | in_environment(cache_in(tmp_path / "compiled"))
+def surroundings():
+    """Environment variables for processes that are killed: they store no compiled programs."""
+    return os.environ | {_WRITTEN_FROM.upper(): "1e9"}
 
 
 @pytest.fixture

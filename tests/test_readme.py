@@ -17,7 +17,7 @@ def test_code_prints_what_is_shown():
         assert out.getvalue() == shown
 
 
-def test_nothing_is_left_to_fill_in():
+def test_readme_has_no_placeholders():
     assert not re.findall(r"\b(?:TODO|TBD|XXX|[A-Z]{4,}_[A-Z0-9]+|SPEEDS)\b", README)
 
 

@@ -111,10 +111,14 @@ TABLE = {
         "forgetting_rate": lambda: capacity.forgetting_rate([3], [2], draws=2),
         "min_error": (PROBLEM,),
         "max_margin": (PAIR,),
+        "max_margin_multipliers": (PAIR,),
         "loss_minimiser": (PROBLEM,),
         "turning_angles": (np.asarray(PAIR.inputs),),
         "is_separable": (PROBLEM,),
         "separate": (PROBLEM,),
+        "storage_error": (single(np.eye(3)), single(np.eye(3)), np.arange(3), "frequency"),
+        "num_stored": (single(np.eye(3)), single(np.eye(3))),
+        "capacity_curve": lambda: capacity.capacity_curve([2], draws=2),
     },
     planes: {
         "landscape": lambda: engram.landscape(
@@ -151,7 +155,11 @@ TABLE = {
         ),
         "bigram_task": (CONFIG,),
         "causal_margins": lambda: transformer.causal_margins(*transformer.memories(tiny()[0])["wk1"]),
+        "contributions": lambda: transformer.contributions(*tiny(), 2 * [{"wo2": tiny()[0]["wo2"]}]),
         "evaluate": lambda: transformer.evaluate(*tiny()),
+        "formation": lambda: transformer.formation(
+            transformer.train(CONFIG, engram.GradientDescent(0.1, 1)).log
+        ),
         "induction_scores": lambda: transformer.induction_scores(*tiny()),
         "make_model": (CONFIG, 5),
         "memories": lambda: transformer.memories(tiny()[0]),
@@ -175,15 +183,16 @@ OTHERS = {
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
     simulation: {
         "segment_size", "choose_space", "make_system", "drive", "label_events", "label_problem",
-        "about_events_in", "common_part", "differences",
+        "about_events_in", "common_part", "differences", "stored_problem",
     },
-    sweeps: {"read_sweep", "open_sweep", "make_plan", "boundary"},
+    sweeps: {"read_sweep", "open_sweep", "make_plan", "boundary", "local_client", "remote_client"},
     transformer: {
-        "count_bigrams", "fingerprint", "open_log", "read_sequences", "read_weights", "sized",
+        "count_bigrams", "explain", "fingerprint", "open_log", "read_sequences", "read_weights", "sized",
         "use_devices", "write_start",
     },
     audits: {
-        "audit_each", "select", "errata", "where", "as_text", "draw", "bound", "in_words", "root_causes",
+        "audit_each", "select", "load_claim", "errata", "where", "as_text", "draw", "bound", "in_words",
+        "root_causes",
     },
 }  # fmt: skip
 # What other tests that are marked call too, or costs seconds to compile.
@@ -257,14 +266,15 @@ def test_runs_are_the_same_with_x64_off_and_on(kind):
 
 
 @pytest.mark.parametrize("kind", ["sgd", "stochastic flow"])
-def test_random_numbers_do_not_depend_on_the_generator_that_is_set(kind):
+def test_results_do_not_depend_on_the_generator_or_the_promotion_that_is_set(kind):
     def run():
         problem = engram.on_sphere(3, 4, 2, 3, targets="random")
         drawn = engram.simulate(PAIR, DYNAMICS[kind], record=("loss",), events=False, key=-1)
         return [*jax.tree.leaves(problem), drawn.loss.values, special.normals(0, (3,), np.float32)]
 
     usual = run()
-    for setting in (jax.default_prng_impl("rbg"), jax.threefry_partitionable(False)):
+    strict = jax.numpy_dtype_promotion("strict")
+    for setting in (jax.default_prng_impl("rbg"), jax.threefry_partitionable(False), strict):
         with setting:
             check_same(run(), usual)
 
@@ -295,16 +305,29 @@ def test_single_precision_stays_single_with_x64_off_and_on(name):
 # One value for each argument that a formula of theory must be given, by name.
 ORTHOGONAL = engram.two_tokens(0.0, 0.75)
 GIVEN = {
+    "exponent": 2.0,
     "problem": ORTHOGONAL, "W": single(np.eye(2)), "margins": single([1.0, 2.0]), "probs": single([0.5, 0.5]),
-    "scores": single([1.0, 0.5]), "num_classes": 3, "i": 0, "j": 1, "rates": single([1.0, 1.0]),
+    "scores": single([1.0, 0.5]), "num_classes": 3, "dim": 3, "i": 0, "j": 1, "rates": single([1.0, 1.0]),
     **dict.fromkeys(("times", "time", "steps", "s", "rate"), single(1.5)), "learning_rate": single(2.0),
     **dict.fromkeys(("half_gap", "margin", "margin_1", "margin_2", "kappa"), single(0.1)),
     "half_sum": single(1.0), "correlation": single(0.5), "p1": single(0.75), "contrast": 2.0, "origin": 0.0,
+    "multipliers": single([[0.0, 0.5], [0.5, 0.0]]),
+    **dict.fromkeys(("reach", "max_margin_norm", "own_time", "speed"), single(1.5)), "loss": single(0.2),
+    "least_prob": single(0.5),
+    "tokens": single([1.0, -1.0]), "position": single(0.1), "start": single(0.1), "period": 1, "share": 1.5,
+    "skip": 2, "keep": 2, "count": 1,
 }  # fmt: skip
 UNLIKE = {
     "binary.weights_from_margins": {"start": np.eye(2)},
+    "large_steps.horizon_bound": {"steps": single(500.0)},
     "binary.expansion_constant": {"rate": 1.5, "learning_rate": 2.0},
     "binary.log_bound_failure": {"learning_rate": single(1.0)},
+    "cycles.doublings": {
+        "start": 1.34,
+        "learning_rate": 10.5,
+        "tokens": single([1.0, -8.0, -0.5]),
+        "probs": single([0.679, 0.021, 0.3]),
+    },
     "interference.flow_solution": {"correlation": 0.0},
     "interference.half_gap_deviation_lower_bound": {"correlation": single(-0.5)},
     "multiclass.flow_scores_from": {"times": single([1.0]), "start": single([0.1, 0.2])},
@@ -312,7 +335,10 @@ UNLIKE = {
 }
 FORMULAS = {
     f"{module.__name__.split('.')[-1]}.{name}": each
-    for module in (theory.binary, theory.interference, theory.multiclass, theory.printed, theory.spike)
+    for module in (
+        theory.binary, theory.cycles, theory.interference, theory.large_steps, theory.multiclass, theory.muon,
+        theory.printed, theory.scaling, theory.separable, theory.spike,
+    )
     for name, each in vars(module).items()
     if inspect.isfunction(each) and each.__module__ == module.__name__ and not name.startswith("_")
 }  # fmt: skip

@@ -36,30 +36,106 @@ reveal_type(run)
 reveal_type(engram.compare(problem, {"gd": descent}))
 reveal_type(engram.events(run))
 reveal_type(engram.plot(run))
-reveal_type(engram.memory.margins(problem, run["final_weights"].values))
+W = [[0.0, 1.0], [1.0, 0.0]]
+reveal_type(engram.memory.margins(problem, W))
+reveal_type(engram.particles.margins(problem, run["final_weights"].values))
 reveal_type(problem.inputs)
+engram.memory.hvp(problem, W, V=run["final_weights"], block_size=1)
+engram.simulate(problem, descent, start=W, at=[0, 10, 34], stop={"error": 0.1})
+engram.probe(W, [[1, 0], [0, 1]], [[1, 0], [0, 1]], targets=(0, 1), names=["a", "b"])
 engram.simulate(problem, descent, recrod=("loss",))
 engram.GradientDescent(learning_rate=10.0, steps="many")
 engram.two_tokens(0.95)
+engram.memory.margins(problem, "weights")
+engram.memory.margins(problem, W, layernorm=True)
+engram.Problem(W, W, [0.5, 0.5], targets="identity")
 """
 
 
-def test_a_checker_knows_results_and_flags_wrong_arguments(tmp_path):
+class Checker:
+    """The language server that editors talk to, over pipes."""
+
+    def __init__(self, folder):
+        # The interpreter comes first on the path, which is where the server looks for libraries.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        pipe, self.uri, self.count = subprocess.PIPE, (folder / "script.py").as_uri(), 0
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from basedpyright.langserver import main; main()", "--stdio"],
+            cwd=folder, env=os.environ | {"PATH": path}, stdin=pipe, stdout=pipe, stderr=pipe,
+        )  # fmt: skip
+        root = {"uri": folder.as_uri(), "name": "script"}
+        about = {"processId": os.getpid(), "capabilities": {}, "workspaceFolders": [root]}
+        self.ask("initialize", about)
+        self.tell("initialized", {})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def tell(self, method, params, **more):
+        body = json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **more}).encode()
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self.process.stdin.flush()
+
+    def ask(self, method, params):
+        self.count += 1
+        self.tell(method, params, id=self.count)
+        while (message := self.read()).get("id") != self.count or "method" in message:
+            pass
+        return message["result"]
+
+    def read(self):
+        """The next message; what the server asks of an editor is left unanswered, but for its settings."""
+        size = 0
+        while line := self.process.stdout.readline().strip():
+            size = int(line.split(b":")[1]) if line.startswith(b"Content-Length") else size
+        message = json.loads(self.process.stdout.read(size))
+        if message.get("method") == "workspace/configuration":
+            result = [{} for _ in message["params"]["items"]]
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+            self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            self.process.stdin.flush()
+        return message
+
+    def notes(self, text):
+        """What it says of the script."""
+        document = {"uri": self.uri, "languageId": "python", "version": 1, "text": text}
+        self.tell("textDocument/didOpen", {"textDocument": document})
+        while (message := self.read()).get("method") != "textDocument/publishDiagnostics":
+            pass
+        return message["params"]["diagnostics"]
+
+    def hover(self, text, name):
+        """What is shown where the pointer rests on a name."""
+        line = next(k for k, each in enumerate(text.splitlines()) if f".{name}(" in each)
+        place = {"line": line, "character": text.splitlines()[line].index(f".{name}(") + 2}
+        params = {"textDocument": {"uri": self.uri}, "position": place}
+        return self.ask("textDocument/hover", params)["contents"]["value"]
+
+
+def test_editors_know_results_flag_wrong_arguments_and_show_docstrings(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    source = str(Path(engram.__file__).parents[1])
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [source]}))
-    # The interpreter comes first on the path, which is where the checker looks for libraries.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    command = [sys.executable, "-m", "basedpyright", "--outputjson", "script.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PATH": path}
-    )
-    notes = json.loads(done.stdout)["generalDiagnostics"]
-    words = [note["message"] for note in notes if note["severity"] == "information"]
-    kinds = [text.rsplit(" is ", 1)[1].strip('"') for text in words]
+    settings = {"extraPaths": [str(Path(engram.__file__).parents[1])], "typeCheckingMode": "strict"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    with Checker(tmp_path) as checker:
+        notes = checker.notes(SCRIPT)
+        hovers = {name: checker.hover(SCRIPT, name) for name in ("simulate", "hvp", "two_tokens")}
+    words = [note["message"] for note in notes if note["severity"] == 3]
+    kinds = [text.rsplit(" is ", 1)[1].strip('"') for text in words if text.startswith("Type of")]
     array = "Array | ndarray[tuple[Any, ...], dtype[Any]]"
-    assert kinds == ["Dataset", "Dataset", "Dataset", "Figure", array, array]
-    errors = [note["message"] for note in notes if note["severity"] == "error"]
-    assert len(errors) == 3, errors
-    for part, error in zip(("recrod", "steps", "p1"), errors, strict=True):
+    assert kinds == ["Dataset", "Dataset", "Dataset", "Figure", array, array, array]
+    errors = [note["message"] for note in notes if note["severity"] == 1]
+    wrong = ("recrod", "steps", "p1", "W", "layernorm", "targets")
+    assert len(errors) == len(wrong), errors
+    for part, error in zip(wrong, errors, strict=True):
         assert part in error
+    for name, (argument, meaning) in {
+        "simulate": ("record:", "Run a dynamics on a problem"),
+        "hvp": ("block_size: int | None", "The Hessian-vector product"),
+        "two_tokens": ("correlation:", "correlation-binary"),
+    }.items():
+        assert argument in hovers[name]
+        assert meaning in hovers[name]

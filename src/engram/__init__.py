@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram.problem import one_hot as one_hot
     from engram.problem import orthonormal as orthonormal
     from engram.problem import two_tokens as two_tokens
+    from engram.simulation import When as When
     from engram.simulation import compare as compare
     from engram.simulation import events as events
     from engram.simulation import simulate as simulate
@@ -72,7 +73,7 @@ _NAMES = {
     "pictures": ["plot"],
     "planes": ["landscape"],
     "problem": ["Problem", "from_gram", "gaussian", "on_sphere", "one_hot", "orthonormal", "two_tokens"],
-    "simulation": ["compare", "events", "simulate"],
+    "simulation": ["When", "compare", "events", "simulate"],
     "sweeps": ["sweep"],
 }  # fmt: skip
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -10,7 +10,7 @@ behaviour.
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.core
@@ -21,7 +21,8 @@ from jaxtyping import PRNGKeyArray
 from engram._checks import InputError, is_traced
 
 GENERATOR = "threefry2x32"  # of random numbers, so that no setting of JAX changes a result
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")  # so that editors show what was decorated, with its docstring
+R = TypeVar("R")
 
 
 def _has_double(*trees: Any) -> bool:
@@ -47,7 +48,12 @@ def is_x64() -> bool:
     return bool(jax.config.read("jax_enable_x64"))
 
 
-def in_input_precision(fn: F) -> F:
+def is_usual() -> bool:
+    """Whether JAX promotes types as it does by default."""
+    return jax.config.jax_numpy_dtype_promotion == "standard"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def in_input_precision(fn: Callable[P, R]) -> Callable[P, R]:
     """Compute in the widest dtype among the inputs: float64 in, float64 out, always.
 
     Outside of tracing the results are NumPy values, whatever the caller has switched on. Under jit, vmap or
@@ -55,38 +61,39 @@ def in_input_precision(fn: F) -> F:
     """
 
     @functools.wraps(fn)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         check_backend()
         double = _has_double(args, kwargs)
         if is_traced(args, kwargs):
             if double:
                 _check_traced_in_double(fn)
             return fn(*args, **kwargs)
-        if double == is_x64():
+        if double == is_x64() and is_usual():
             return to_plain(fn(*args, **kwargs))
-        with jax.enable_x64(double):
+        with jax.enable_x64(double), jax.numpy_dtype_promotion("standard"):
             return to_plain(fn(*args, **kwargs))
 
-    return wrapped  # pyright: ignore[reportReturnType]
+    return wrapped
 
 
-def traceable(fn: F) -> F:
+def traceable(fn: Callable[P, R]) -> Callable[P, R]:
     """Compute in double if an input is: for what JAX programs are made of, systems and `dynamics.run`.
 
     Results are what `fn` returns, JAX arrays; only where the caller has x64 off, and they are float64, NumPy.
     """
 
     @functools.wraps(fn)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         check_backend()
         if is_x64() or not _has_double(args, kwargs):
-            return fn(*args, **kwargs)
+            with jax.numpy_dtype_promotion("standard"):
+                return fn(*args, **kwargs)
         if is_traced(args, kwargs):
             _check_traced_in_double(fn)
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
             return to_plain(fn(*args, **kwargs))
 
-    return wrapped  # pyright: ignore[reportReturnType]
+    return wrapped
 
 
 def _check_traced_in_double(fn: Callable[..., Any]) -> None:
@@ -124,37 +131,38 @@ def nan_is_a_result() -> Iterator[None]:
         yield
 
 
-def in_double(fn: F) -> F:
+def in_double(fn: Callable[P, R]) -> Callable[P, R]:
     """Run a verb that returns results in double precision, whatever its inputs and the caller's settings."""
 
     @functools.wraps(fn)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         if is_traced(args, kwargs):
             _check_traced_in_double(fn)
             return fn(*args, **kwargs)
         check_backend()
-        with jax.enable_x64(True), jax.threefry_partitionable(True), nan_is_a_result():
+        standard = jax.numpy_dtype_promotion("standard")
+        with jax.enable_x64(True), jax.threefry_partitionable(True), standard, nan_is_a_result():
             return to_plain(fn(*args, **kwargs))
 
-    return wrapped  # pyright: ignore[reportReturnType]
+    return wrapped
 
 
-def compiled(*static: str) -> Callable[[F], F]:
+def compiled(*static: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile `fn` once per shape, computing in the widest float dtype among its positional arguments.
 
     Keywords named in `static` select what is compiled; all other arguments are arrays or pytrees of
     arrays, and reach `fn` as JAX arrays of one float dtype.
     """
 
-    def decorate(fn: F) -> F:
+    def decorate(fn: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(fn)
-        def cast_and_call(*args: Any, **options: Any) -> Any:
+        def cast_and_call(*args: P.args, **options: P.kwargs) -> R:
             is_float = lambda leaf: jnp.issubdtype(leaf.dtype, jnp.floating)
             dtypes = [leaf.dtype for leaf in jax.tree.leaves(args) if is_float(leaf)]
             dtype = functools.reduce(jnp.promote_types, dtypes)
             cast = lambda leaf: jnp.asarray(leaf, dtype if is_float(leaf) else None)
             return fn(*jax.tree.map(cast, args), **options)
 
-        return in_input_precision(jax.jit(cast_and_call, static_argnames=static))  # pyright: ignore
+        return in_input_precision(jax.jit(cast_and_call, static_argnames=static))
 
     return decorate

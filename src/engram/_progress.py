@@ -29,11 +29,11 @@ def heed_interrupts() -> None:
         _asked_to_stop.set()
         signal.default_int_handler(number, frame)
 
-    def lost(found: "sys.UnraisableHookArgs") -> None:
-        if issubclass(found.exc_type, KeyboardInterrupt):
+    def lost(unraisable: "sys.UnraisableHookArgs") -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
             threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
         else:
-            sys.__unraisablehook__(found)
+            sys.__unraisablehook__(unraisable)
 
     _asked_to_stop.clear()
     sys.unraisablehook = lost

@@ -1,26 +1,39 @@
 """The shared annotations: what an array may be, and the shapes that have names."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
+Array = jax.Array | np.ndarray
+
 if TYPE_CHECKING:
     PyTree = Any  # to a checker jaxtyping's own is unknown
+
+    class _Convertible(Protocol):
+        """An array of any library: NumPy, JAX, PyTorch, xarray, pandas."""
+
+        def __array__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    _Row = Sequence[float] | Sequence[_Convertible]
+    ArrayLike = _Convertible | float | _Row | Sequence[_Row] | Sequence[Sequence[_Row]]
+    WeightsLike = ScoresLike = ArrayLike
+    NamesLike = Sequence[str] | np.ndarray
 else:
     from jaxtyping import PyTree as PyTree
 
-Array = jax.Array | np.ndarray
+    ArrayLike = NamesLike = Any  # anything: what cannot be read gets one clear line
 Scalar = float | int | np.floating | Float[Array, ""]
 
-Numbers = Any  # float64 numbers, in the shape of what a formula was given
+Numbers = Any  # of a formula: a number, or an array or a list of them; its result has their shape, in float64
 Weights = Float[Array, "k d"]  # W, acting on columns: W e_x
 Scores = Float[Array, "N M"]  # w[x, y] = <u_y, W e_x>
+if not TYPE_CHECKING:  # the bodies see what was read
+    WeightsLike, ScoresLike = Weights, Scores
 Table = Mapping[str, Any]  # what a registered name and its fields stand for, as in a spec
 Rate = (
     float | int | Sequence[float] | Array | Callable[[Any], Any]
 )  # one, one per step, or a schedule
 Space = Literal["auto", "weights", "particles", "margins"]
-ArrayLike = Any  # whatever `numpy.asarray` or `.detach()` can read: lists, NumPy, JAX, PyTorch

@@ -96,7 +96,7 @@ class AbstractSystem(Registered):
         """The loss under a law (by default the system's own), and what else one pass over a state shows."""
 
     @abc.abstractmethod
-    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
+    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> PyTree:
         """The direction of steepest ascent, of the same structure as the state; it may use a `look`."""
 
     def grad_parts(self, state: PyTree, law: Array | None, samples: Int[Array, " n"]) -> Any:
@@ -170,7 +170,7 @@ class AbstractSystem(Registered):
         """Whether scores cannot grow without end, so that a run which comes to rest has settled."""
         return False
 
-    def start(self) -> Any:
+    def start(self) -> PyTree:
         """The state to start from unless another is given."""
         raise InputError(f"`start` must be given: a {type(self).__name__} has none of its own.")
 

@@ -24,7 +24,7 @@ def test_the_error_of_an_exponent_covers_it():
     assert abs(np.mean(away) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 400)
 
 
-def test_every_benchmark_says_what_it_is_against():
+def test_every_benchmark_names_its_peer():
     assert all(each.against or name == "transformer-paper" for name, each in BENCHMARKS.items())
     for name in ("two-tokens-hand", "memory-float64-hand", "huge-memory", "sharpness-32"):
         assert name in BENCHMARKS

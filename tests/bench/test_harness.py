@@ -47,7 +47,7 @@ def test_rates_are_units_over_the_median_and_the_first_call_is_apart(clock, monk
     assert (row.name, row.work, row.against) == ("known", "one unit", "a peer")
 
 
-def test_a_benchmark_may_ask_for_fewer_rounds_and_no_warming_up(clock):
+def test_a_benchmark_may_use_fewer_rounds_and_no_warm_up(clock):
     ours, theirs = clock.calls(1, 3), clock.calls(10, 30)
     benchmark = Benchmark(
         "cold", "one", lambda: (Side(ours), Side(theirs)), repeats=2, warm_up=False

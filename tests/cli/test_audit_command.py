@@ -56,19 +56,19 @@ def test_json_has_the_promised_fields(here):
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "output"),
     [
-        (["C99"], "CLAIM must be one of C01 to C66, got C99."),
+        (["C99"], "CLAIM must be a number such as C15 or a Python file, got C99."),
         (["C01", "C02", "--plot", "x.png"], "--plot draws one claim, got 2."),
         (["C15", "--plot", "x.doc"], "`--plot` must end in .png or .pdf or .svg, got x.doc."),
         (["C15", "--errata", "x.md"], "--errata is written from all claims."),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_2(args, told, tmp_path, here, monkeypatch):
+def test_wrong_usage_is_one_line_and_exit_2(args, output, tmp_path, here, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = here("audit", *args)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {told}")
+    assert done.stderr.startswith(f"error: {output}")
     assert done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
@@ -79,13 +79,13 @@ def test_a_verdict_that_changes_is_exit_1_and_writes_no_errata(monkeypatch, caps
     page = tmp_path / "errata.md"
     with pytest.raises(SystemExit, match="1"):
         _audit.audit([], as_json=False, plot=None, page=page, seed=0)
-    told = capsys.readouterr()
-    assert "changed: C30: the verdict is FALSE-AS-PRINTED, on record HOLDS" in told.err
-    assert "CHANGED" in told.out
+    output = capsys.readouterr()
+    assert "changed: C30: the verdict is FALSE-AS-PRINTED, on record HOLDS" in output.err
+    assert "CHANGED" in output.out
     assert not page.exists()
 
 
-def test_interrupting_shows_what_was_found_and_how_to_go_on(monkeypatch, capsys):
+def test_interrupting_an_audit_shows_findings_and_the_command_for_the_rest(monkeypatch, capsys):
     def interrupt(seed):
         raise KeyboardInterrupt
 
@@ -95,9 +95,9 @@ def test_interrupting_shows_what_was_found_and_how_to_go_on(monkeypatch, capsys)
     )
     with pytest.raises(SystemExit, match="130"):
         _audit.audit([], as_json=False, plot=None, page=None, seed=0)
-    told = capsys.readouterr()
-    assert "C07" in told.out
-    assert told.err == "interrupted; for the rest run: engram audit C10 C10\n"
+    output = capsys.readouterr()
+    assert "C07" in output.out
+    assert output.err == "interrupted; for the rest run: engram audit C10 C10\n"
 
 
 OWN = """
@@ -125,6 +125,22 @@ def test_a_file_of_claims_is_audited_in_its_order(tmp_path, capsys):
     )
     assert wrong["printed"]["at"] == {"x": 0.0}
     assert (right["id"], right["verdict"], right["certified"]) == ("right", "HOLDS", False)
+
+
+def test_a_claim_is_taken_from_a_module_by_name(tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_bounds.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    _audit.audit([], own=["own_bounds:right"], as_json=True, plot=None, page=None, seed=0)
+    (right,) = json.loads(capsys.readouterr().out)
+    assert (right["id"], right["verdict"]) == ("right", "HOLDS")
+    for place, match in (
+        ("own_bounds", "must be MODULE:NAME, as in my_bounds:claim, got own_bounds"),
+        ("own_bounds:none", r"cannot be loaded \(AttributeError: .*none"),
+        ("not_there:claim", r"cannot be loaded \(ModuleNotFoundError: .*not_there"),
+        ("own_bounds:bound", "must be a claim, as in .*, got a function"),
+    ):
+        with pytest.raises(InputError, match=match):
+            _audit.audit([], own=[place], as_json=True, plot=None, page=None, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,15 @@ def heeds_signals(pid):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads Linux's process table")
-@pytest.mark.parametrize("moment", [0.0, 0.1, 0.4, 1.0, 2.0, 3.0])
-def test_ctrl_c_is_heard_at_any_moment(moment, tmp_path, surroundings):
+@pytest.mark.parametrize("moment", [0.0, 0.4, 1.0, 3.0])
+def test_ctrl_c_works_at_any_moment(moment, tmp_path, surroundings):
     out = tmp_path / "out" / "long.nc"
     out.parent.mkdir()
     command = [*ENGRAM, "simulate", "--steps", "300000000", "--out", str(out)]
     pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, **pipes, env=surroundings)
+    process = subprocess.Popen(
+        command, **pipes, env=surroundings | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
+    )
     # In processor time, so that the moments are the same on a busy machine.
     while not heeds_signals(process.pid) or processor_seconds(process.pid) < moment:
         time.sleep(0.002)
@@ -55,10 +57,10 @@ def test_a_terminal_without_greek_letters_gets_question_marks(here):
     poor = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
     done = run("audit", CLAIM, **poor)
     assert done.returncode == 0, done.stderr
-    assert "?_k in [0" in done.stdout
+    assert "?_k is in [0, M ? 1 ? M_k]" in " ".join(done.stdout.split())
     as_json = here("audit", CLAIM, "--json")
     assert as_json.stdout.isascii()
-    assert "\\u03b8_k in [0" in as_json.stdout
+    assert "\\u03b8_k is in [0" in as_json.stdout
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_small_and_plain_terminals_are_written_to(terminal, here, monkeypatch):
     assert "\x1b" not in done.stdout
 
 
-def test_a_reader_that_leaves_is_no_failed_check():
+def test_a_closed_pipe_is_not_a_failed_check():
     shell = f"set -o pipefail; {' '.join(ENGRAM)} audit {CLAIM} | head -1"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -90,7 +92,7 @@ def test_a_window_backend_does_not_matter(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["simulate", "bench", "audit"])
-def test_a_folder_is_no_picture(command, tmp_path, here):
+def test_a_folder_is_not_a_picture(command, tmp_path, here):
     folder = tmp_path / "a.png"
     folder.mkdir()
     done = here(command, *([CLAIM] if command == "audit" else []), "--plot", str(folder))

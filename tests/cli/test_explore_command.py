@@ -19,7 +19,7 @@ def test_help_says_what_it_does(here):
         assert word in done.stdout
 
 
-def test_a_port_that_is_taken_or_impossible_is_said(here):
+def test_an_unusable_port_is_reported(here):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -48,7 +48,20 @@ def test_the_browser_is_opened_or_asked_for(here, monkeypatch, opens):
     assert ("open that address" in done.stdout) != opens
 
 
-def test_a_terminal_is_not_taken_over(monkeypatch):
+def test_a_run_from_a_file_has_a_page_of_its_own(here, monkeypatch, tmp_path):
+    path = tmp_path / "run.nc"
+    assert here("simulate", "--steps", 5, "--out", path).returncode == 0
+    monkeypatch.setattr("engram.explorer.server.Explorer.wait", lambda self: self.stop())
+    monkeypatch.setattr("engram.explorer._presets.COMMON_STATES", [])
+    done = here("explore", path, "--no-browser")
+    assert done.returncode == 0
+    assert re.search(r"http://127.0.0.1:\d+/#problem=replay&name=[0-9a-f]{8}\n", done.stdout)
+    missing = here("explore", tmp_path / "none.nc", "--no-browser")
+    assert missing.returncode == 2
+    assert "none.nc. Check the name." in missing.stderr
+
+
+def test_a_text_browser_does_not_take_over_the_terminal(monkeypatch):
     monkeypatch.setattr(_explore.sys, "platform", "linux")
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME"):
         monkeypatch.delenv(name, raising=False)

@@ -1,5 +1,7 @@
 """Options of absurd values end in one line that names them."""
 
+import resource
+
 import pytest
 
 NINES = "9" * 30
@@ -49,7 +51,7 @@ def test_simulate(here, monkeypatch, args, said):
     [
         (["--steps", NINES], "--steps"),
         (["--steps", "9007199254740992"], "`steps` must leave room for the log"),
-        (["--devices", "100000"], "--devices must be at most 256, got 100000"),
+        (["--devices", "100000"], "`devices` must be at most 256, got 100000"),
         (["--dim", "4294967296"], "`dim` must be at most"),
         (["--sequences", NINES], "`sequences` must be at most"),
         (["--length", "65534", "--sequences", "2000000000"], "`sequences` = 2000000000 would need"),
@@ -67,3 +69,17 @@ def test_reproduce_does_not_take_an_empty_name_for_this_folder(here, tmp_path, m
     monkeypatch.chdir(tmp_path)
     refused(here("reproduce", "fig1", "--out", ""), "`--out` must be a folder, got ''")
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_file_that_cannot_be_written_to_its_end_is_one_line(here, tmp_path):
+    run = ["simulate", "--steps", 300, "--every", 1]
+    here(*run)  # which compiles: JAX keeps that in files
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # as a full disk would
+    try:
+        done = here(*run, "--out", tmp_path / "run.nc")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    refused(done, "File too large")
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())

@@ -32,7 +32,7 @@ def left(out):
     return sorted(path.name for path in out.iterdir())
 
 
-def test_out_of_tolerance_is_exit_1_and_said(tmp_path, monkeypatch, capsys):
+def test_values_out_of_tolerance_are_reported_with_exit_1(tmp_path, monkeypatch, capsys):
     true = fig1.compare
 
     def spoilt(data):
@@ -43,9 +43,9 @@ def test_out_of_tolerance_is_exit_1_and_said(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         _reproduce.reproduce(["fig1"], "quick", tmp_path)
     assert end.value.code == 1
-    told = capsys.readouterr()
-    assert "7 of 8 within tolerance" in told.out
-    assert "the check failed: fig1: loss" in told.err
+    output = capsys.readouterr()
+    assert "7 of 8 within tolerance" in output.out
+    assert "the check failed: fig1: loss" in output.err
     assert "These checks failed" in (tmp_path / "report.html").read_text()
 
 
@@ -75,7 +75,7 @@ def test_a_changed_verdict_is_exit_1(tmp_path, monkeypatch, capsys):
     assert left(tmp_path) == ["claims.json", "report.html"]
 
 
-def test_interrupted_it_keeps_what_is_done_and_says_what_is_not(tmp_path, monkeypatch, here):
+def test_interrupting_keeps_finished_figures_and_lists_the_rest(tmp_path, monkeypatch, here):
     def stop(settings, tell):
         assert "Figure 2 and Figure 3" in (tmp_path / "report.html").read_text()  # fills as it goes
         raise KeyboardInterrupt
@@ -122,7 +122,7 @@ def test_claims_are_checked_in_a_process_of_their_own():
     assert [claim.changes for claim in audit.claims] == [[], []]
 
 
-def test_an_audit_that_ends_early_is_not_passed_over():
+def test_an_audit_that_ends_early_is_reported():
     audit = _reproduce._Audit(["C56"])
     audit.end()
     with pytest.raises(RuntimeError, match="ended before its time"):
@@ -130,7 +130,7 @@ def test_an_audit_that_ends_early_is_not_passed_over():
             pass
 
 
-def test_something_is_said_before_the_libraries_are_loaded(tmp_path):
+def test_reproduce_prints_a_line_before_loading_libraries(tmp_path):
     code = (
         "import sys\n"
         "from engram.cli import _reproduce\n"
@@ -148,21 +148,21 @@ def test_a_scale_that_a_figure_does_not_have_is_its_quick_one():
     assert costs == sorted(costs)
 
 
-def test_what_a_killed_run_left_is_cleared_away(tmp_path):
+def test_leftovers_of_a_killed_run_are_removed(tmp_path):
     (tmp_path / ".fig1-abcdefgh.nc").write_text("half of an older figure")
     (tmp_path / ".mine").write_text("not ours")
     _reproduce.reproduce(["fig1"], "quick", tmp_path)
     assert left(tmp_path) == [".mine", "fig1.nc", "fig1.pdf", "fig1.png", "report.html"]
 
 
-def test_twice_gives_the_same_files(tmp_path):
+def test_reproducing_twice_gives_the_same_files(tmp_path):
     for folder in ("one", "two"):
         _reproduce.reproduce(["fig1"], "quick", tmp_path / folder)
     for name in ("fig1.png", "fig1.pdf", "fig1.nc"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_a_writing_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_figure(tmp_path, monkeypatch):
     _reproduce.reproduce(["fig1"], "quick", tmp_path)
     before = (tmp_path / "fig1.png").read_bytes()
 
@@ -178,14 +178,14 @@ def test_a_writing_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     assert not [name for name in left(tmp_path) if name.startswith(".")]
 
 
-def test_wrong_scale_is_refused_before_any_work(tmp_path):
+def test_an_invalid_scale_is_refused_before_any_work(tmp_path):
     with pytest.raises(InputError, match="--scale"):
         _reproduce.reproduce(["fig1"], "huge", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.slow
-def test_a_real_signal_is_heard_whenever_it_comes(tmp_path, surroundings):
+def test_an_interrupt_signal_works_at_any_time(tmp_path, surroundings):
     """Also within a callback, where Python drops the exception; then the next part hears of it."""
     out = tmp_path / "out"
     out.mkdir()
@@ -204,7 +204,7 @@ def test_a_real_signal_is_heard_whenever_it_comes(tmp_path, surroundings):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=surroundings)
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=120)
-        assert process.returncode == 130, told
-        assert "interrupted" in told
+        _, output = process.communicate(timeout=120)
+        assert process.returncode == 130, output
+        assert "interrupted" in output
     assert not [name for name in left(out) if name.startswith(".")]

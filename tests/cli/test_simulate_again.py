@@ -23,7 +23,17 @@ FAMILIES = {
     "gaussian": {"num_tokens": 3, "num_classes": 2, "dim": 4, "exponent": 1 / 3},
     "file": {"path": "absent.npz"},
 }
-OPTIMIZERS = ("momentum", "nesterov", "normalised", "adam", "adamw", "rmsprop", "sign", "muon")
+OPTIMIZERS = (
+    "momentum",
+    "nesterov",
+    "normalised",
+    "adam",
+    "adamw",
+    "rmsprop",
+    "sign",
+    "muon",
+    "exact_muon",
+)
 KINDS = {
     "gd": {"learning_rate": 0.1, "steps": 3},
     "sgd": {"learning_rate": 0.1, "steps": 3, "batch_size": 2},
@@ -118,7 +128,7 @@ def test_a_problem_file_is_no_longer_needed(run, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["adam", "stochastic", "system", "key"])
-def test_what_python_made_is_run_again_from_its_file(run, case, tmp_path):
+def test_a_run_made_in_python_is_run_again_from_its_file(run, case, tmp_path):
     problem = engram.on_sphere(0, 5, 4, 6)
     descent = engram.PracticalDescent(engram.dynamics.adam(0.1), 12, 2)
     found = {
@@ -175,7 +185,7 @@ def test_another_process_finds_the_same_bits(short):
     assert done.stdout.endswith(f"the same as {short}, bit for bit\n")
 
 
-def test_an_interrupted_run_goes_to_its_end(run, tmp_path, monkeypatch):
+def test_a_stored_interrupted_run_is_run_to_its_end(run, tmp_path, monkeypatch):
     @contextlib.contextmanager
     def impatient(title):
         def tell(done, total):
@@ -217,7 +227,7 @@ def test_another_version_is_named(run, short):
     assert f"the same as {short} {there}, bit for bit" in said
 
 
-def test_specs_with_fields_that_mean_nothing_are_run_all_the_same(run, short):
+def test_stored_specs_with_meaningless_fields_still_run(run, short):
     text = json.loads(read_netcdf(short).attrs["spec"])
     text["problem"]["targets"], text["dynamics"]["layer_norm"] = "mod", False
     _change(short, lambda data: data.attrs.update(spec=json.dumps(text)))
@@ -279,7 +289,7 @@ def test_stored_fields_give_way_to_options_that_exclude_them(run, short):
         (("--problem-file", "p.npz"), "--problem-file"),
     ],
 )
-def test_the_stored_problem_stays(run, short, args, option):
+def test_options_cannot_change_the_stored_problem(run, short, args, option):
     code, said = run(short, *args)
     assert code == 2
     assert said.startswith(f"error: `{option}` cannot change the problem of {short}")
@@ -308,7 +318,7 @@ def test_a_figure_is_computed_again(run, tmp_path, monkeypatch):
     assert "loss differs by 0.5 at most" in said
 
 
-def test_files_that_are_no_runs_get_one_line(run, short, tmp_path):
+def test_files_that_are_not_runs_get_one_line(run, short, tmp_path):
     engram.two_tokens(0.5, 0.5).save(tmp_path / "problem.nc")
     (tmp_path / "text.nc").write_text("no NetCDF")
     (tmp_path / "empty.nc").touch()
@@ -351,7 +361,7 @@ def test_files_that_are_no_runs_get_one_line(run, short, tmp_path):
         assert said.count("\n") == (2 if name == "bad_spec" else 1)
 
 
-def test_what_counts_as_the_same():
+def test_comparison_of_datasets_is_exact():
     data = xr.Dataset(
         {"a": ("x", [0.0, np.nan, 2.0], {"unit": "m"}), "n": 3},
         {"x": [1, 2, 3], "p": ("x", ["u", "v", "w"])},

@@ -54,9 +54,9 @@ def test_examples_are_valid(example):
 def test_a_map_with_lines_of_theory(store, tmp_path, capsys):
     plot(store, tmp_path / "map.png", x="correlation", y="learning_rate", at=["p1=0.7"],
          theory=["one_step", "spike"])  # fmt: skip
-    told = capsys.readouterr().out
-    assert "0 of 1200 cells contradict" in told
-    assert "p1 = 0.75" in told  # the nearest
+    output = capsys.readouterr().out
+    assert "0 of 1200 cells contradict" in output
+    assert "p1 = 0.75" in output  # the nearest
     assert (tmp_path / "map.png").stat().st_size > 10_000
 
 
@@ -83,11 +83,11 @@ def test_slices_and_defaults(store, tmp_path, capsys):
         ({"at": ["correlation=inf"]}, "AXIS=NUMBER, got 'correlation=inf'"),
         ({"x": "correlation", "y": "correlation"}, "must name different axes"),
         ({"x": "correlation", "at": ["correlation=0.5"]}, "must name different axes"),
-        ({"theory": ["magic"]}, "--theory must be among"),
+        ({"theory": ["magic"]}, "`theory` must be among"),
         ({"theory": ["stability"]}, "needs `convergence`"),
     ],
 )
-def test_wrong_wishes_are_told(store, tmp_path, options, message):
+def test_invalid_plot_options_are_reported(store, tmp_path, options, message):
     with pytest.raises(InputError, match=message):
         plot(store, tmp_path / "x.png", **options)
     assert list(tmp_path.iterdir()) == []
@@ -106,7 +106,7 @@ def test_the_first_variable_of_the_spec_is_drawn(here, tmp_path):
     assert figure.axes[0].get_ylabel() == "highest loss"
 
 
-def test_what_cannot_be_plotted_is_told(tmp_path):
+def test_unplottable_sources_are_reported(tmp_path):
     with pytest.raises(InputError, match="is not there"):
         plot(tmp_path / "absent.zarr", tmp_path / "x.png")
     with pytest.raises(InputError, match="must end in .png"):
@@ -162,7 +162,7 @@ def test_workers_of_another_version_are_refused(monkeypatch):
         _cluster.check_workers(Client())
 
 
-def test_what_was_typed_is_told_when_it_is_interrupted(here, tmp_path, monkeypatch):
+def test_interrupting_a_sweep_prints_the_command_to_resume(here, tmp_path, monkeypatch):
     from engram import sweeps
 
     folder = tmp_path / "my sweeps"
@@ -185,7 +185,7 @@ def test_what_was_typed_is_told_when_it_is_interrupted(here, tmp_path, monkeypat
         assert said in done.stderr
 
 
-def test_a_damaged_store_is_told_in_a_line(here, store, tmp_path):
+def test_a_damaged_store_is_reported_in_one_line(here, store, tmp_path):
     bad = shutil.copytree(store, tmp_path / "bad.zarr")
     (bad / "max_loss" / "zarr.json").write_text("{")
     for command in (
@@ -218,7 +218,7 @@ def test_a_damaged_training_cannot_be_plotted(here, tmp_path):
         assert str(bad) in done.stderr
 
 
-def test_files_without_what_their_picture_needs_are_told(here, tmp_path):
+def test_files_that_lack_what_their_picture_needs_are_reported(here, tmp_path):
     here("simulate", "-t", 3, "--out", tmp_path / "run.nc")
     data = xr.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
     data.assign_attrs(figure="fig3").to_netcdf(tmp_path / "figure.nc", engine="h5netcdf")

@@ -14,7 +14,7 @@ def log_of(folder):
     return xr.open_zarr(folder / "log.zarr", consolidated=False).load()
 
 
-def test_trains_says_how_it_went_and_goes_on(here, tmp_path):
+def test_a_training_is_summarised_and_resumed(here, tmp_path):
     out, plot = tmp_path / "run", tmp_path / "run.png"
     done = here("train", *SMALL, "-r", 5, "--steps", 4, "--out", out, "--plot", plot)
     assert done.returncode == 0, done.stderr
@@ -34,7 +34,7 @@ def test_trains_says_how_it_went_and_goes_on(here, tmp_path):
     assert here("train", out / "config.toml", "--out", out, "--steps", 6).returncode == 0
     longer = log_of(out)
     np.testing.assert_array_equal(longer.loss[:5], first.loss)
-    # And makes the same anew elsewhere.
+    # And repeats it elsewhere.
     other = tmp_path / "other"
     assert here("train", out / "config.toml", "--out", other).returncode == 0
     np.testing.assert_array_equal(log_of(other).loss, longer.loss)
@@ -77,7 +77,7 @@ def test_starts_from_a_file(here, tmp_path):
     assert "--sequences is 6, as in" in done.stderr
 
 
-def test_a_loss_that_is_not_finite_is_told_with_its_step(here, tmp_path):
+def test_a_nonfinite_loss_is_reported_with_its_step(here, tmp_path):
     done = here(
         "train", "--dim", 8, "--sequences", 6, "--length", 30, "--matrices", "wo2", "-r", 1e39,
         "--steps", 5, "--out", tmp_path / "run",

@@ -97,7 +97,7 @@ def test_bursts_are_the_steps_of_a_plain_loop(name, length, paths):
 
 
 @pytest.mark.usefixtures("x64")
-def test_the_runs_tested_have_events_and_none():
+def test_the_tested_runs_include_some_with_and_without_events():
     loud, calm = (run(each, [STEPS], FOLD) for each in RUNS.values())
     assert loud.folded.num_spikes > 2
     assert loud.folded.last_rise > 10
@@ -107,14 +107,14 @@ def test_the_runs_tested_have_events_and_none():
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("piece", [1, 3, BURST - 1, BURST, BURST + 1])
 @pytest.mark.parametrize("dynamics", RUNS.values(), ids=RUNS)
-def test_pieces_end_where_one_go_ends(dynamics, piece):
+def test_advancing_in_pieces_equals_one_run(dynamics, piece):
     pieces = run(dynamics, [*range(piece, STEPS, piece), STEPS], FOLD)
     assert_same(seen(pieces), seen(run(dynamics, [STEPS], FOLD)))
 
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("dynamics", RUNS.values(), ids=RUNS)
-def test_bursts_taken_in_at_once_equal_bursts_repeated(dynamics):
+def test_bursts_folded_at_once_equal_bursts_folded_step_by_step(dynamics):
     attentive = Attentive(FOLD.spike_factor)
     quick, slow = (run(dynamics, [STEPS], fold) for fold in (FOLD, attentive))
     assert_same(seen(quick), seen(slow))

@@ -25,7 +25,7 @@ def laws_of(sampling, problem, steps, key=0):
         return np.array([law(index) for index in jnp.arange(steps)])
 
 
-def test_an_epoch_sees_every_sample_as_often_as_it_is_there():
+def test_an_epoch_sees_every_sample_as_often_as_the_data_has_it():
     laws = laws_of(D.Epochs(COUNTS, 3), COUNTED, 12)
     epochs = (3 * laws).reshape(3, 4, 5)
     np.testing.assert_allclose(epochs.sum(axis=1), np.tile(COUNTS, (3, 1)), atol=1e-12)
@@ -34,7 +34,7 @@ def test_an_epoch_sees_every_sample_as_often_as_it_is_there():
     assert not np.array_equal(laws, other)
 
 
-def test_what_does_not_fill_a_batch_is_left_out_of_its_epoch():
+def test_samples_that_do_not_fill_a_batch_are_dropped_from_the_epoch():
     laws = np.rint(5 * laws_of(D.Epochs(COUNTS, 5), COUNTED, 8))
     np.testing.assert_allclose(laws.sum(axis=1), 5)
     for epoch in laws.reshape(4, 2, 5).sum(axis=1):
@@ -53,7 +53,7 @@ def test_what_does_not_fill_a_batch_is_left_out_of_its_epoch():
         (lambda: D.Replayed([1, 2]), "`batches` must be integers of shape"),
     ],
 )  # fmt: skip
-def test_samplings_that_make_no_sense_are_refused(make, said):
+def test_invalid_samplings_are_refused(make, said):
     with pytest.raises(InputError, match=said):
         make()
 
@@ -130,7 +130,7 @@ class Likeliest(D.AbstractSampling):
         return jnp.where(index % 2 == 0, first, law), inner
 
 
-def test_an_optimizer_and_a_sampling_of_ones_own():
+def test_user_defined_optimizer_and_sampling():
     descent = D.Descent(Lion(0.1), Likeliest(), steps=6)
     run = engram.simulate(COUNTED, descent, record=("loss", "weights"))
     W, m = np.zeros((8, 8)), np.zeros((8, 8))

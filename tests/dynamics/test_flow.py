@@ -24,7 +24,7 @@ class Springs(AbstractSystem):
 
 
 @pytest.mark.usefixtures("x64")
-def test_states_with_several_parts_flow():
+def test_flows_move_states_with_several_parts():
     start = {"a": jnp.asarray(2.0), "b": jnp.asarray([1.0, -1.0])}
     times = np.array([0.0, 0.5, 2.0])
     flow = engram.GradientFlow(times, solver="explicit")

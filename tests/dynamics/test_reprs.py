@@ -30,7 +30,7 @@ TEXTS = {
 }
 
 
-def test_tracers_and_arrays_of_jax_are_shown():
+def test_reprs_show_tracers_and_jax_arrays():
     seen = []
 
     def trace(rate):
@@ -56,6 +56,6 @@ class Given(AbstractSystem):
         return state
 
 
-def test_objects_are_shown_as_they_could_be_made_again():
+def test_reprs_are_the_calls_that_make_the_objects():
     for text, thing in TEXTS.items():
         assert repr(thing) == text

@@ -66,6 +66,6 @@ def test_a_schedule_has_the_threshold_of_its_step():
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("make", [D.sign, D.normalised, D.muon])
+@pytest.mark.parametrize("make", [D.sign, D.normalised, D.muon, D.exact_muon])
 def test_steps_of_a_fixed_length_have_no_threshold(make):
     assert np.isnan(engram.PracticalDescent(make(RATE), 5).threshold(jnp.asarray(0)))

@@ -70,7 +70,7 @@ def test_too_many_eigenpairs_are_refused():
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("n", [1, 2, 47, 48, 49, 300])
+@pytest.mark.parametrize("n", [1, 48, 49, 300])
 def test_lanczos_on_a_known_spectrum(n):
     rng = np.random.default_rng(n)
     Q = jnp.asarray(np.linalg.qr(rng.standard_normal((n, n)))[0])
@@ -84,7 +84,7 @@ def test_lanczos_on_a_known_spectrum(n):
 
 
 @pytest.mark.usefixtures("x64")
-def test_lanczos_of_nothing_is_zero():
+def test_lanczos_of_the_zero_operator_is_zero():
     pair = largest_eigenpairs(lambda v: 0 * v, jnp.ones(5))
     assert pair.value == 0
     assert pair.residual == 0

@@ -44,7 +44,7 @@ def test_memory_does_not_grow_with_tokens_times_classes():
     assert grown < 250, f"grew by {grown:.0f} MiB"
 
 
-@pytest.mark.parametrize("shape", [(700, 1500, 8), (3000, 400, 8), (2001, 300, 8)])
+@pytest.mark.parametrize("shape", [(700, 1500, 8), (2001, 300, 8)])
 def test_automatic_blocks_give_the_same_numbers(shape):
     N, M, d = shape
     rng = np.random.default_rng(0)

@@ -42,7 +42,7 @@ def test_directions_are_stacked_alone_or_with_the_weights():
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (2, 3, 2), (2, 2, 3, 3)])
-def test_other_shapes_are_refused(shape):
+def test_stacks_of_other_shapes_are_refused(shape):
     with pytest.raises(
         InputError, match=r"`W` must have shape \(k, d\) = \(3, 3\), or \(T, k, d\)"
     ):

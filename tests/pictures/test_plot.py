@@ -76,7 +76,7 @@ def test_a_run_is_drawn_as_recorded(run):
     np.testing.assert_array_equal(loss.lines[0].get_ydata(), run.loss)
     np.testing.assert_array_equal(error.lines[0].get_ydata(), run.error)
     for token in (0, 1):
-        np.testing.assert_array_equal(curve(margins, f"token {token + 1}"), run.margins[:, token])
+        np.testing.assert_array_equal(curve(margins, f"token {token}"), run.margins[:, token])
     path, _ = planes.memory_plane(PAIR).coordinates(PAIR, run.weights.values)
     np.testing.assert_allclose(plane.lines[0].get_xydata(), path, atol=1e-12)
     spikes = curve(loss, "spikes")
@@ -219,7 +219,7 @@ def test_colours_differ(count):
     assert apart.min() > 0.1
 
 
-def test_what_it_is_must_be_known(run):
+def test_plot_refuses_data_of_unknown_kind(run):
     with pytest.raises(InputError, match="`data` must be a run, .* got dict"):
         engram.plot({"loss": 1})
     with pytest.raises(InputError, match="does not say what it is"):

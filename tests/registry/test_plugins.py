@@ -81,7 +81,7 @@ def test_a_system_by_name_learns_both_factors(own):
         ),
     ],
 )
-def test_they_come_back_as_they_were(kind, given):
+def test_user_defined_objects_survive_a_round_trip(kind, given):
     thing = make(kind, given)
     assert table(thing) == given
     assert eqx.tree_equal(make(kind, table(thing)), thing)
@@ -154,7 +154,7 @@ def test_a_sampling_may_draw_at_the_start():
         engram.simulate(problem, drawn)
 
 
-def test_a_system_of_ones_own_starts_at_random(own):
+def test_a_user_defined_system_starts_at_random(own):
     problem = engram.on_sphere(0, 3, 3, 4)
     tables = {
         "problem": {"family": "sphere", "num_tokens": 3, "num_classes": 3, "dim": 4},
@@ -240,7 +240,7 @@ def test_tables_of_python_are_checked_as_those_of_files():
         engram.simulate(TWO, good, record=("power", {"kind": "power", "exponent": 3.0}))
 
 
-def test_nothing_is_lost_to_a_name(own):
+def test_a_name_that_hides_a_result_is_refused(own):
     class Loss(D.AbstractFold):
         def init(self, system, state):
             return {"loss": np.zeros(()), "num_spikes": np.full((), 7)}
@@ -254,7 +254,7 @@ def test_nothing_is_lost_to_a_name(own):
     assert run.num_spikes != 7
 
 
-def test_names_are_refused_when_they_are_taken_or_senseless():
+def test_taken_or_invalid_names_are_refused():
     with pytest.raises(InputError, match="`kind` must be one of problem, system"):
         register("optimiser", "mine")
     with pytest.raises(InputError, match="`name` must be a word, got 'a b'"):
@@ -279,7 +279,7 @@ def test_plugins_that_cannot_be_loaded_get_one_line(here, tmp_path):
     (tmp_path / "json.py").write_text("")
     for name, said in (
         ("absent.py", "is not a file"),
-        ("broken.py", "cannot be loaded (ZeroDivisionError: division by zero)"),
+        ("broken.py", "cannot be loaded (ZeroDivisionError: division by zero, in "),
         ("json.py", "would hide the module 'json'"),
         ("no_such_module", "cannot be loaded (ModuleNotFoundError"),
     ):
@@ -295,13 +295,32 @@ def test_an_error_in_a_plugin_is_one_line_that_says_where(here, tmp_path):
     path.write_text(
         "from engram.registry import register\n\n\n"
         '@register("observable", "fails", help="Fails.")\ndef fails(moment):\n    return 1 // 0\n'
+        '@register("observable", "nothing", help="Returns None.")\ndef nothing(moment):\n    pass\n'
     )
-    done = here("simulate", "--plugin", path, "--record", "fails", "--steps", 2)
+    for name, parts in {
+        "fails": [
+            f"error: in {path}, line 6: ZeroDivisionError: integer division or modulo by zero. "
+        ],
+        "nothing": [str(path), " were in use: see what they return. "],
+    }.items():
+        done = here("simulate", "--plugin", path, "--record", name, "--steps", 2)
+        assert done.returncode == 2
+        for part in [*parts, "ENGRAM_TRACEBACK=1 shows all of it."]:
+            assert part in done.stderr.splitlines()[-1]
+        assert "Traceback" not in done.stderr
+
+
+def test_the_whole_traceback_is_shown_when_it_is_asked_for(here, tmp_path):
+    path = tmp_path / "own_that_does_not_load.py"
+    path.write_text("import math\n\nmath.sqrt(-1)\n")
+    done = here("simulate", "--plugin", path)
+    assert f"(ValueError: math domain error, in {path}, line 3)" in done.stderr
+    assert done.stderr.count("\n") == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENGRAM_TRACEBACK", "1")
+        done = here("simulate", "--plugin", path)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == (
-        f"error: ZeroDivisionError in {path}, line 6: integer division or modulo by zero"
-    )
-    assert "Traceback" not in done.stderr
+    assert f'File "{path}", line 3' in done.stderr
 
 
 def test_no_plugin_is_loaded_because_a_file_names_it(tmp_path):

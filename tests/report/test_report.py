@@ -41,9 +41,9 @@ def run(tmp_path_factory):
     fig1 = figures.module_of("fig1")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fig1, "SCALES", {"quick": fig1.Settings(num=50)})
-        made = figures.write_figure("fig1", tmp_path_factory.mktemp("out"))
+        figure = figures.write_figure("fig1", tmp_path_factory.mktemp("out"))
     claims = [checked(finding) for finding in audits.audit(["C04", "C13"])]  # the latter is drawn
-    return Run([made], claims, "engram reproduce", "quick", 12.0)
+    return Run([figure], claims, "engram reproduce", "quick", 12.0)
 
 
 def test_the_page_is_self_contained(run):
@@ -60,23 +60,23 @@ def test_the_page_is_self_contained(run):
     assert "8 of 8 within tolerance" in page
     assert "no verdicts changed" in page
     assert 'alt="C13: curves of the claim"' in page
-    for row in run.made[0].comparisons:
+    for row in run.figures[0].comparisons:
         assert f"{row.ours:.10g}" in page
 
 
 def test_nan_without_a_reference_is_reported(run):
-    made = run.made[0]
-    row = dataclasses.replace(made.comparisons[0], ours=float("nan"), reference=None)
-    broken = dataclasses.replace(run, made=[dataclasses.replace(made, comparisons=[row])])
+    figure = run.figures[0]
+    row = dataclasses.replace(figure.comparisons[0], ours=float("nan"), reference=None)
+    broken = dataclasses.replace(run, figures=[dataclasses.replace(figure, comparisons=[row])])
     assert broken.faults == [f"fig1: {row.quantity}: ours is not a number (nan)"]
     assert "0 of 0" in render(broken)
 
 
 def test_values_out_of_tolerance_are_reported(run):
-    made = run.made[0]
-    wrong = dataclasses.replace(made.comparisons[0], ours=made.comparisons[0].ours + 1)
-    made = dataclasses.replace(made, comparisons=[wrong, *made.comparisons[1:]])
-    spoilt = dataclasses.replace(run, made=[made], missing=["fig4"])
+    figure = run.figures[0]
+    wrong = dataclasses.replace(figure.comparisons[0], ours=figure.comparisons[0].ours + 1)
+    figure = dataclasses.replace(figure, comparisons=[wrong, *figure.comparisons[1:]])
+    spoilt = dataclasses.replace(run, figures=[figure], missing=["fig4"])
     assert len(spoilt.faults) == 1
     page = render(spoilt)
     assert "These checks failed" in page
@@ -94,16 +94,16 @@ def test_pending_parts_are_named(run):
 
 
 def test_words_are_escaped(run):
-    made = dataclasses.replace(run.made[0], caption="<script>alert(1)</script>")
-    assert "<script>alert" not in render(dataclasses.replace(run, made=[made]))
+    figure = dataclasses.replace(run.figures[0], caption="<script>alert(1)</script>")
+    assert "<script>alert" not in render(dataclasses.replace(run, figures=[figure]))
 
 
 def test_it_is_written_whole_or_not_at_all(run, tmp_path):
     write_report(run, tmp_path / "report.html")
     before = (tmp_path / "report.html").read_bytes()
-    lost = dataclasses.replace(run.made[0], files=[tmp_path / "absent.png"])
+    lost = dataclasses.replace(run.figures[0], files=[tmp_path / "absent.png"])
     with pytest.raises(FileNotFoundError):
-        write_report(dataclasses.replace(run, made=[lost]), tmp_path / "report.html")
+        write_report(dataclasses.replace(run, figures=[lost]), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
@@ -119,9 +119,9 @@ def test_five_sentences_sum_up_the_run(run):
     empty = summary(Run([], None, "engram reproduce", "quick", 0.0))
     assert len(empty) == 5
     assert "`engram audit` checks them" in empty[2]
-    row = dataclasses.replace(run.made[0].comparisons[0], ours=99.0)
-    bad = dataclasses.replace(run.made[0], comparisons=[row])
-    assert "1 check failed" in summary(dataclasses.replace(run, made=[bad]))[4]
+    row = dataclasses.replace(run.figures[0].comparisons[0], ours=99.0)
+    bad = dataclasses.replace(run.figures[0], comparisons=[row])
+    assert "1 check failed" in summary(dataclasses.replace(run, figures=[bad]))[4]
     unfinished = summary(dataclasses.replace(run, pending=["fig7", "claims"]))
     assert unfinished[4] == "So far nothing failed; what is missing: Figure 7 and the claims."
     assert 'id="summary"' in render(run)

@@ -28,20 +28,20 @@ class Counter:
         self.saved.append(self.done)
 
 
-def test_it_goes_to_the_end_reports_each_piece_and_saves_once():
-    counter, told = Counter(), []
-    drive(counter, lambda *place: told.append(place))
-    assert told == [(k, 5) for k in range(1, 6)]
+def test_a_driven_run_completes_reports_each_piece_and_saves_once():
+    counter, reports = Counter(), []
+    drive(counter, lambda *place: reports.append(place))
+    assert reports == [(k, 5) for k in range(1, 6)]
     assert counter.saved == [5]
 
 
-def test_without_patience_every_piece_is_saved():
+def test_a_save_interval_of_zero_saves_every_piece():
     counter = Counter()
     drive(counter, patience=-1.0)
     assert counter.saved == [1, 2, 3, 4, 5, 5]
 
 
-def test_what_was_done_is_saved_when_it_is_interrupted():
+def test_an_interrupted_run_saves_its_progress():
     counter = Counter(fails_at=3)
     with pytest.raises(KeyboardInterrupt):
         drive(counter)

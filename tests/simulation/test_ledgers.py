@@ -66,7 +66,7 @@ def test_counts_are_those_of_the_ledger(every):
 
 
 @pytest.mark.parametrize("capacity", [None, 64])
-def test_a_ledger_that_is_emptied_on_the_way_loses_nothing(capacity, every):
+def test_a_ledger_emptied_during_a_run_loses_nothing(capacity, every):
     sparse = engram.simulate(
         PROBLEM, NOISY, key=0, at=[0, 10, 1000, 2500], events=Events(capacity=capacity)
     )
@@ -74,7 +74,7 @@ def test_a_ledger_that_is_emptied_on_the_way_loses_nothing(capacity, every):
     same(sparse, every)
 
 
-def test_what_a_ledger_within_a_program_cannot_hold_is_counted():
+def test_entries_beyond_a_ledgers_capacity_are_counted():
     system = MemorySystem(PROBLEM)
     fold = Events(capacity=8)
     note = lambda system, dynamics, carry: ()
@@ -94,7 +94,7 @@ def test_what_a_ledger_within_a_program_cannot_hold_is_counted():
     assert len(found["event_step"]) < found["num_forgotten"].sum()
 
 
-def test_what_the_host_does_not_keep_is_counted_and_said(monkeypatch, every):
+def test_events_beyond_the_limit_of_the_host_are_counted_and_reported(monkeypatch, every):
     monkeypatch.setattr(_ledger, "MOST_ENTRIES", 10)
     few = engram.simulate(PROBLEM, NOISY, key=0, at=[0, STEPS])
     assert few.sizes["event"] == 10
@@ -188,7 +188,7 @@ class Wrong(AbstractFold):
         }
 
 
-def test_a_fold_of_ones_own_has_a_ledger_and_a_name(every, monkeypatch):
+def test_a_user_defined_fold_may_have_a_ledger_and_a_name(every, monkeypatch):
     monkeypatch.setitem(entries("event"), "wrong", Entry("event", "wrong", Wrong))
     found = engram.simulate(PROBLEM, NOISY, key=0, at=[0, 2000], events=["events", "wrong"])
     np.testing.assert_array_equal(found.wrong_step, np.flatnonzero(every.error.values > 0))
@@ -196,7 +196,7 @@ def test_a_fold_of_ones_own_has_a_ledger_and_a_name(every, monkeypatch):
     same(found, every)
 
 
-def test_a_fold_of_ones_own_sees_the_recorded_times_of_a_flow():
+def test_a_user_defined_fold_sees_the_recorded_times_of_a_flow():
     class Largest(AbstractFold):
         def init(self, system, state):
             return {"largest": jnp.zeros(())}
@@ -259,7 +259,7 @@ def test_the_recorded_loss_and_events_are_of_the_problems_own_law():
     assert float(found.max_loss) == float(found.loss.max())
 
 
-def test_ledgers_count_beyond_their_room():
+def test_ledgers_count_beyond_their_capacity():
     ledger = empty_ledger(5, jnp.zeros((), int))
     for k in range(9):
         ledger = ledger.put(jnp.asarray(k != 3), jnp.asarray(k)).filed()

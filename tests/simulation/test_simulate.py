@@ -14,8 +14,7 @@ import cases
 import engram
 from engram import _memory_limits, memory
 from engram import dynamics as D
-from engram.simulation import _compare, _segments, _simulate
-from engram.simulation._when import choose_steps, log_spaced
+from engram.simulation import When, _compare, _segments, _simulate, log_spaced
 
 TWO = engram.two_tokens(0.95, 0.75)
 GD = engram.GradientDescent(10.0, 34)
@@ -127,17 +126,21 @@ def test_figure_2_events():
 
 
 def test_when_to_record():
-    assert choose_steps(5, None, None, None).tolist() == [0, 1, 2, 3, 4, 5]
-    assert choose_steps(10, None, 4, None).tolist() == [0, 4, 8, 10]
-    assert choose_steps(10, [2, 7], None, None).tolist() == [2, 7]
+    assert When().steps(5).tolist() == [0, 1, 2, 3, 4, 5]
+    assert When(every=4).steps(10).tolist() == [0, 4, 8, 10]
+    assert When([2, 7]).steps(10).tolist() == [2, 7]
     log = log_spaced(10**7, 200)
     assert (log[0], log[-1]) == (0, 10**7)
     assert 150 < len(log) <= 202
     for at in ([3, 2], [-1, 2], [0, 11], [], [0.5]):
         with pytest.raises(ValueError, match="`at` must"):
-            choose_steps(10, at, None, None)
+            When(at).steps(10)
     with pytest.raises(ValueError, match="exclude each other"):
-        choose_steps(10, [1], 2, None)
+        When([1], 2)
+    short = engram.simulate(TWO, GD, every=4)
+    assert engram.simulate(TWO, GD, when=When(every=4)).identical(short)
+    with pytest.raises(ValueError, match="Give `when` alone"):
+        engram.simulate(TWO, GD, when=When(every=4), points=5)
 
 
 def test_variables_come_in_the_order_asked_for():
@@ -220,7 +223,7 @@ def test_stopping_early():
         engram.simulate(TWO, GD, stop={"margins": 1.0})
 
 
-def test_what_is_not_finite_is_said_with_the_step():
+def test_a_nonfinite_run_reports_its_step():
     problem = engram.Problem([[1e200, 0.0]], np.eye(2), [1.0], [0])
     run = engram.simulate(problem, engram.GradientDescent(1e200, 20), space="weights")
     assert run.attrs["status"] == "not finite"
@@ -417,7 +420,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_what_makes_no_sense_is_refused(case):
+def test_invalid_arguments_are_refused(case):
     call, message = REFUSED[case]
     with pytest.raises(engram.InputError, match=message):
         call()
@@ -438,7 +441,7 @@ def test_interrupting_keeps_what_was_recorded():
     np.testing.assert_array_equal(partial.loss, whole.loss[: partial.sizes["step"]])
 
 
-def test_the_state_that_ends_a_run_is_recorded():
+def test_the_last_state_of_a_run_is_recorded():
     run = engram.simulate(TWO, engram.GradientDescent(10.0, 2), stop="perfect")
     assert run.attrs["status"] == "stopped", "met at the very last step"
     run = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop={"loss": 0.1}, every=100)
@@ -446,7 +449,7 @@ def test_the_state_that_ends_a_run_is_recorded():
     assert run.loss.values[-1] <= 0.1
 
 
-def test_a_run_goes_to_its_end_whatever_is_recorded():
+def test_a_run_completes_whatever_is_recorded():
     run = engram.simulate(TWO, engram.GradientDescent(10.0, 34), at=[0, 10])
     whole = engram.simulate(TWO, engram.GradientDescent(10.0, 34))
     assert run.step.values.tolist() == [0, 10]
@@ -455,7 +458,7 @@ def test_a_run_goes_to_its_end_whatever_is_recorded():
     np.testing.assert_array_equal(run.perfect_from, whole.perfect_from)
 
 
-def test_runs_of_no_steps():
+def test_runs_of_zero_steps_have_one_record():
     schedule = engram.GradientDescent(optax.constant_schedule(1.0), 0)
     assert engram.simulate(TWO, schedule, record=("loss", "stability_gap")).sizes["step"] == 1
     still = engram.StochasticGradientFlow([0.0], 0.1, 2)
@@ -491,7 +494,7 @@ def test_stochastic_flow_is_labelled_with_the_times_asked_for():
         engram.StochasticGradientFlow([1.0], noise_scale=-1.0)
 
 
-def test_the_second_moment_of_adam_is_not_there_before_its_first_step():
+def test_adam_has_no_stability_gap_before_its_first_step():
     run = engram.simulate(TWO, engram.PracticalDescent(D.adam(0.1), 3), record=("stability_gap",))
     assert np.isnan(run.stability_gap[0])
     assert np.isfinite(run.stability_gap[1:]).all()

@@ -103,7 +103,7 @@ def test_sharpness_is_that_of_the_metric_of_the_system():
 
 
 @pytest.mark.parametrize("name", ["scores", "probabilities", "class_margins"])
-def test_what_a_system_cannot_tell_is_refused_by_name(name):
+def test_observables_that_a_system_does_not_define_are_refused_by_name(name):
     asked = "scores" if name == "probabilities" else name
     with pytest.raises(InputError, match=f"`{asked}` is not known of a Factored"):
         engram.simulate(FACTORED, engram.GradientDescent(1.0, 2), start=START, record=(name,))
@@ -194,7 +194,7 @@ class Longest(AbstractFold):
 
 
 @pytest.mark.parametrize("at", [None, [0, 100, 200]])  # step by step, and in bursts
-def test_an_event_of_ones_own_sees_every_step(at):
+def test_a_user_defined_event_sees_every_step(at):
     options = {"record": ("weights",), "space": "weights"}
     descent = engram.GradientDescent(10.0, 200)
     every = engram.simulate(TWO, descent, **options)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engram._checks import InputError
-from engram.simulation._when import choose_steps, log_spaced
+from engram.simulation import When, log_spaced
 
 
 @pytest.mark.parametrize(
@@ -15,12 +15,12 @@ from engram.simulation._when import choose_steps, log_spaced
         (2**50, 1, None, "`every` = 1 asks for 1125899906842624 records"),
     ],
 )
-def test_too_many_are_refused(steps, every, points, said):
+def test_too_many_records_are_refused(steps, every, points, said):
     with pytest.raises(InputError, match=said):
-        choose_steps(steps, None, every, points)
+        When(every=every, points=points).steps(steps)
 
 
-def test_the_last_step_is_the_last():
+def test_steps_of_2_to_the_53_are_the_limit():
     for steps in (0, 1, 10**6, 2**53):
         chosen = log_spaced(steps)
         assert chosen[0] == 0

@@ -27,31 +27,34 @@ _VERDICTS = {
     "FALSE-AS-PRINTED": ("bold red", "false"),
     "TYPO": ("cyan", "typo"),
     "NOT-TESTABLE": ("dim", "untested"),
+    "CONJECTURE": ("magenta", "conjecture"),
 }
 _SHORTER = {"Theorem": "Thm", "Proposition": "Prop.", "Figure": "Fig.", "Appendix": "App.", "Section": "Sec."}  # fmt: skip
 
 
 def audit(
     names: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]...", help="Numbers such as C15, or FILE.py with claims of your own; default all.")] = None,
+    own: Annotated[list[str] | None, typer.Option("--claim", metavar="MODULE:NAME", help="A claim of your own, from a module that can be imported here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw one claim, FILE.png, .pdf or .svg.")] = None,
     page: Annotated[Path | None, typer.Option("--errata", help="Write the errata, FILE.md, from all claims.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Other draws for another seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random parameters.")] = 0,
 ) -> None:  # fmt: skip
     """Check every claim of the paper by running it: verdict, slack, counterexample, correction.
 
     One claim, as in `engram audit C15`, is shown in full: what is printed, why it fails with the
     numbers, what is true, a proof in outline, and a plot. Exit code 1 if a verdict is not the one on record.
     """
-    from engram.audits import audit_each, errata, select
+    from engram.audits import audit_each, errata, load_claim, select
 
-    claims = select(names or None)
+    loaded = [load_claim(place) for place in own or ()]
+    claims = (select(names) if names else []) + loaded if names or loaded else select()
     if plot is not None and len(claims) != 1:
         raise InputError(
             f"--plot draws one claim, got {len(claims)}. Name one, as in `engram audit C15`."
         )
     check_picture("--plot", plot)
-    if page is not None and names:
+    if page is not None and (names or own):
         raise InputError("--errata is written from all claims. Leave out CLAIM.")
     check_file("--errata", page, (".md",))
     findings = []
@@ -106,8 +109,12 @@ def _print_table(findings: "list[Finding]") -> None:
             "proof" if finding.is_certified else "",
         )
     console.print(table)
-    counts = Counter(finding.verdict for finding in findings)
-    verdicts = ", ".join(f"[{_VERDICTS[v][0]}]{v}[/] {counts[v]}" for v in _VERDICTS if counts[v])
+    groups = ("of the paper", True), ("beyond the paper", False)
+    verdicts = "\n".join(
+        _counted([f for f in findings if f.claim.is_of_the_paper == kind], owner)
+        for owner, kind in groups
+        if any(f.claim.is_of_the_paper == kind for f in findings)
+    )
     proved = sum(finding.is_certified for finding in findings)
     changed = sum(bool(finding.changes) for finding in findings)
     roots = len(root_causes(finding.claim for finding in findings))
@@ -115,10 +122,16 @@ def _print_table(findings: "list[Finding]") -> None:
     cases = sum(finding.printed.num_cases for finding in findings if finding.printed)
     seconds = sum(finding.seconds for finding in findings)
     console.print(
-        f"{len(findings)} statements: {verdicts}.\n{causes}{proved} violations proved in ball arithmetic; {changed or 'no'} verdict{'s' * (changed != 1)} "
+        f"{verdicts}\n{causes}{proved} violation{'s' * (proved != 1)} proved in ball arithmetic; {changed or 'no'} verdict{'s' * (changed != 1)} "
         f"changed; {cases:,} cases, {seconds:.0f} s. `engram audit C15` shows one in full.",
         highlight=False,
     )
+
+
+def _counted(findings: "list[Finding]", owner: str) -> str:
+    counts = Counter(finding.verdict for finding in findings)
+    verdicts = ", ".join(f"[{_VERDICTS[v][0]}]{v}[/] {counts[v]}" for v in _VERDICTS if counts[v])
+    return f"{len(findings)} statement{'s' * (len(findings) != 1)} {owner}: {verdicts}."
 
 
 def _print_one(finding: "Finding") -> None:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which benchmarks; default all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of benchmarks; default all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    threads: Annotated[int, typer.Option(min=1, help="Cores for both sides.")] = 1,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds, interleaved.")] = 31,
-    growth: Annotated[bool, typer.Option("--growth", help="How cost grows with N, M, d and grid cells, with fitted exponents.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw what was measured, FILE.png, .pdf or .svg.")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Number of cores for both sides.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of timed rounds, interleaved.")] = 31,
+    growth: Annotated[bool, typer.Option("--growth", help="Measure how cost grows with N, M, d and grid cells, and fit exponents.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the results, FILE.png, .pdf or .svg.")] = None,
     only_list: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
 ) -> None:  # fmt: skip
     """Time engram and a plain PyTorch loop on the same task, side by side, as ratios.

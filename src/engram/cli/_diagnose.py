@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from engram._errors import InputError
-from engram._files import written_whole
 from engram.cli._options import Plugin
 from engram.cli._targets import check_file, check_picture, write_picture
 
@@ -19,33 +18,51 @@ _MOST_ROWS = 200  # printed; --csv prints all
 
 
 def explain(
-    run: Run,
+    run: Annotated[Path, typer.Argument(metavar="RUN.nc|STORE.zarr|FOLDER", help="A run that `engram simulate ... --out RUN.nc` wrote, a recording, or the folder of a training.")],
     most: Annotated[int, typer.Option(min=1, help="Explain so many of the highest spikes.")] = 8,
     plot: Annotated[Path | None, typer.Option(help="Draw the highest spike, FILE.png, .pdf or .svg.")] = None,
+    graph: Annotated[Path | None, typer.Option(help="Draw the strongest pushes of the highest spike as arrows, FILE.png, .pdf or .svg.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the explanation as a page, FILE.html.")] = None,
     plugin: Plugin = None,
 ) -> None:  # fmt: skip
     """Explain every spike in the loss of a run: whose loss rose, who pushed them, and why.
 
     The run is repeated from its file, and each change of a margin is divided among the tokens that made
-    it, exactly.
+    it, exactly. Of a training, the change of the loss is divided among the matrices.
     """
     del plugin  # loaded
     check_picture("--plot", plot)
+    check_picture("--graph", graph)
     check_file("--html", html, (".html",))
-    from engram import diagnosis
-
-    explanation = diagnosis.explain(_read(run), most=most)
+    if (run / "config.toml").is_file() and graph is not None:
+        raise InputError(
+            "`--graph` is of pushes among tokens, and a training has none. Use --plot."
+        )
+    explanation = _explanation(run, most)
     Console().print(str(explanation), soft_wrap=True, markup=False, highlight=False)
     if html is not None:
-        with written_whole(html) as partial:
-            partial.write_text(_page(run.name, explanation), encoding="utf-8")
+        explanation.write_page(html, f"Spikes of {run.name}")
         print(f"written: {html}")
+    if not explanation.spikes and (plot or graph):
+        option = "--plot" if plot else "--graph"
+        raise InputError(f"`{option}` has nothing to draw: the loss never spiked. Leave it out.")
     if plot is not None:
-        heights = [spike.height for spike in explanation.spikes]
-        if not heights:
-            raise InputError("`--plot` has nothing to draw: the loss never spiked. Leave it out.")
-        write_picture(explanation.plot(heights.index(max(heights))), plot)
+        write_picture(explanation.plot(explanation.highest), plot)
+    if graph is not None:
+        write_picture(explanation.graph(explanation.highest), graph)
+
+
+def _explanation(run: Path, most: int) -> Any:
+    if not (run / "config.toml").is_file():
+        from engram import diagnosis
+
+        return diagnosis.explain(read_run(run), most=most)
+    from engram import transformer
+    from engram._progress import progress_bar
+
+    transformer.use_devices()
+    with progress_bar(f"explain {run.name}", "steps") as report:
+        return transformer.explain(run, most=most, progress=report)
 
 
 def events(
@@ -61,7 +78,7 @@ def events(
     check_picture("--plot", plot)
     from engram import diagnosis
 
-    dataset = _read(run)
+    dataset = read_run(run)
     rows = [row for row in _rows(dataset) if what is None or row["what"] == what]
     if token is not None:
         known = [str(label) for label in dataset["token"].values]
@@ -127,32 +144,18 @@ def _print(rows: list[dict[str, Any]]) -> None:
         print(f"... and {len(rows) - _MOST_ROWS} more: --csv prints all of them.")
 
 
-def _read(path: Path) -> Any:
+def read_run(path: Path) -> Any:
+    """A run or a recording, with its events."""
     from engram.diagnosis import is_recording, open_recording
     from engram.specs import read_netcdf
 
+    if not path.is_file() and not is_recording(path):
+        raise InputError(
+            f"RUN must be a file of a run, a recording or the folder of a training, got {path}. Check the name."
+        )
     data = open_recording(path) if is_recording(path) else read_netcdf(path)
     if "event_step" not in data and "spike_step" not in data:
         raise InputError(
             f"{path} holds no events. Give a file that `engram simulate ... --out FILE.nc` wrote."
         )
     return data
-
-
-def _page(title: str, explanation: Any) -> str:
-    """The explanation and its pictures in one file."""
-    import base64
-    import html
-    import io
-
-    pictures = []
-    for k in range(len(explanation.spikes)):
-        drawn = io.BytesIO()
-        explanation.plot(k).savefig(drawn, format="png", dpi=150)
-        data = base64.b64encode(drawn.getvalue()).decode()
-        pictures.append(f'<img alt="spike {k + 1}" src="data:image/png;base64,{data}">')
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        "<style>body{font:16px/1.5 sans-serif;max-width:50rem;margin:2rem auto}img{max-width:100%}</style>"
-        f"<h1>Spikes of {html.escape(title)}</h1>{explanation._repr_html_()}{''.join(pictures)}</html>\n"
-    )

@@ -3,32 +3,41 @@
 import os
 import sys
 import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from engram._progress import was_interrupted
+from engram.cli._diagnose import read_run
 from engram.cli._options import Plugin
 
 
 def explore(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 is a free one.")] = 0,
+    file: Annotated[Path | None, typer.Argument(metavar="[RUN.nc|STORE.zarr]", help="A run or a recording to show as it was recorded.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page, or only print its address.")] = True,
     plugin: Plugin = None,
 ) -> None:  # fmt: skip
     """Open the browser explorer: drag the start, move the learning rate, watch the loss spike.
 
-    It listens on 127.0.0.1 only and needs no network. Ctrl-C ends it; a link copied from the page opens the same
-    state again when the explorer runs on the same --port.
+    With a file, the page shows its traces, its events and what caused its spikes, as they were recorded. It
+    listens on 127.0.0.1 only and needs no network. Ctrl-C ends it; a link copied from the page opens the same state
+    again when the explorer runs on the same --port.
     """
     del plugin  # loaded
     from engram.explorer.server import Explorer
 
+    dataset = None
+    if file is not None:
+        dataset = read_run(file)
+        dataset.encoding["source"] = str(file.resolve())
     explorer = Explorer(port).start()
-    print(f"The explorer is at {explorer.url}")
+    address = explorer.url if dataset is None else explorer.show(dataset)
+    print(f"The explorer is at {address}")
     print("It listens on this machine only. Ctrl-C ends it.", flush=True)
     try:
-        if browser and not (_has_screen() and webbrowser.open(explorer.url)):
+        if browser and not (_has_screen() and webbrowser.open(address)):
             print("No browser was opened: open that address in one.", flush=True)
         explorer.wait()
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import engram
-from engram._errors import InputError
+from engram._errors import InputError, place_of
 from engram._progress import was_interrupted
 from engram.cli._audit import audit
 from engram.cli._bench import bench
@@ -67,27 +67,32 @@ def main() -> None:
     except Exception as error:
         if was_interrupted():  # within an import, say, which then fails in its own way
             sys.exit(130)
+        if os.environ.get("ENGRAM_TRACEBACK"):
+            traceback.print_exception(error)
+            sys.exit(2)
         line = str(error)
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in line:
             line = f"there is not enough memory ({line}). Ask for less."
-        elif not isinstance(error, InputError | OSError):
-            place = _place_in_plugin(error)
-            if place is None:
+        elif not isinstance(error, InputError):
+            files = _own_files()
+            place, is_of_system = place_of(error, files), isinstance(error, OSError)
+            if not (place or files or is_of_system):
                 raise  # the program, not the input, is at fault
-            reason = line.splitlines()[0] if line else "no message"
-            line = f"{type(error).__name__} in {place}: {reason}"
+            reason = f"{type(error).__name__}: {line.splitlines()[0] if line else 'no message'}"
+            if place is not None:
+                line = f"in {place}: {reason}. {_MORE}"
+            elif not is_of_system:
+                line = f"{reason}. Names of {', '.join(files)} were in use: see what they return. {_MORE}"
         typer.echo(f"error: {line}", err=True)
         sys.exit(2)
 
 
-def _place_in_plugin(error: Exception) -> str | None:
-    """The file and line of a plugin in which an error was raised; None if it was in none."""
-    origins = {entry.origin for kind in KINDS for entry in entries(kind).values()} - {None}
-    files = {getattr(sys.modules.get(str(name)), "__file__", None) for name in origins}
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename in files
-        and not frame.filename.startswith(os.path.dirname(engram.__file__))
-    ]
-    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else None
+_MORE = "ENGRAM_TRACEBACK=1 shows all of it."
+
+
+def _own_files() -> list[str]:
+    """The files of plugins, of whatever else is not built in, and those that were given as arguments."""
+    names = {entry.origin for kind in KINDS for entry in entries(kind).values()} - {None}
+    files = [getattr(sys.modules.get(str(name)), "__file__", None) for name in names]
+    given = [each for each in sys.argv[1:] if each.endswith(".py")]
+    return sorted(filter(None, {*files, *given}))

@@ -32,8 +32,8 @@ def _load_plugins(sources: list[str] | None) -> None:
         load_plugin(source)
 
 
-Plugin = Annotated[list[str] | None, typer.Option(callback=_load_plugins, help="A module, or FILE.py, that registers names of your own; repeat for more.", rich_help_panel="Your own")]  # fmt: skip
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Any field of a table, as TOML has it; repeat for more.", rich_help_panel="Your own")]  # fmt: skip
+Plugin = Annotated[list[str] | None, typer.Option(callback=_load_plugins, help="A module or FILE.py that registers your own names; repeat for more.", rich_help_panel="Your own")]  # fmt: skip
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Set any field of a table, in TOML syntax; repeat for more.", rich_help_panel="Your own")]  # fmt: skip
 
 
 class _Option(NamedTuple):

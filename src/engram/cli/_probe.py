@@ -61,7 +61,7 @@ def probe(
     _report(dataset, title)
     if out is not None:
         with written_whole(out) as partial:
-            dataset.to_netcdf(partial, engine="h5netcdf")
+            partial.write_bytes(dataset.to_netcdf(engine="h5netcdf"))
         print(f"written: {out}")
     if html is not None:
         write_probe_page(dataset, html, title)
@@ -112,8 +112,7 @@ def _names(path: Path | None) -> list[str] | None:
 
 
 def _report(dataset: Any, title: str) -> None:
-    from engram.diagnosis import confusion_rows, each_matrix, summary_rows
-    from engram.diagnosis._probe_page import CONFUSIONS, SUMMARY
+    from engram.diagnosis import CONFUSIONS, SUMMARY, confusion_rows, each_matrix, summary_rows
 
     console = Console()
     console.print(_table(title, SUMMARY, summary_rows(dataset)))
@@ -123,7 +122,9 @@ def _report(dataset: Any, title: str) -> None:
 
 
 def _table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    table = Table(*heads, title=Text(title), title_justify="left", box=None, pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+    for place, head in enumerate(heads):
+        table.add_column(head, no_wrap=place == 0)  # else the names of heads all begin alike
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

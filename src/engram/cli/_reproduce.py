@@ -35,7 +35,7 @@ def reproduce(
         "have finer grids and more draws. With tiny, Figure 7 has few sequences, too few for its findings.")] = "quick",
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out"),
 ) -> None:  # fmt: skip
-    """Redo the paper: its figures and claims, beside the reference values, and one page that shows them.
+    """Reproduce the paper's figures and claims, compare them with reference values, and write one report.
 
     Writes each figure as .png, .pdf and .nc (everything drawn, as data), the claims as claims.json, and
     report.html again after each of them. Exit code 1 if a value is out of tolerance or a verdict has
@@ -140,7 +140,7 @@ class _Work:
             self._write()
             for name in [name for name in self.run.pending if name != "claims"]:
                 figure = self._figure(name)
-                self._write(name, made=[*self.run.made, figure])
+                self._write(name, figures=[*self.run.figures, figure])
             self._wait_for_audit()
         except KeyboardInterrupt:
             self._write(pending=(), missing=self.run.pending)

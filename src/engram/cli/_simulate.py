@@ -21,7 +21,7 @@ from engram.registry import option_of
 @with_options("problem", "system", "dynamics", "run")
 def simulate(
     tables: Tables,
-    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml | RUN.nc]", help="A TOML spec, or a .nc written before, to be run again; options override it.")] = None,
+    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml | RUN.nc]", help="A TOML spec, or an earlier .nc file to run again; options override it.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the dataset, FILE.nc.", rich_help_panel="Output")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it, FILE.png, .pdf or .svg.", rich_help_panel="Output")] = None,
 ) -> None:  # fmt: skip
@@ -226,5 +226,6 @@ def _spikes(run: Any, along: str) -> str:
 
 def _write(data: Any, out: Path) -> None:
     with written_whole(out) as path:
-        data.to_netcdf(path, engine="h5netcdf")
+        # In memory first: on a full disk HDF5 prints a traceback for each object that it closes.
+        path.write_bytes(data.to_netcdf(engine="h5netcdf"))
     Console().print(f"written: {out}", soft_wrap=True)

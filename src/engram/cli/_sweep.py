@@ -18,11 +18,11 @@ from engram.cli._targets import check_picture, write_picture
 
 def sweep(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A simulation, the axes that vary, and what to measure.")],
-    out: Annotated[Path, typer.Option(help="The store, STORE.zarr; if it exists, what is missing is computed.")],
-    workers: Annotated[int | None, typer.Option(min=1, help="Local processes (needs the extra 'cluster').")] = None,
+    out: Annotated[Path, typer.Option(help="The store, STORE.zarr; resumed if it exists.")],
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of local processes (needs the extra 'cluster').")] = None,
     scheduler: Annotated[str | None, typer.Option(help="A dask scheduler, tcp://host:port.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of this process; default one per core.")] = None,
-    accept_versions: Annotated[bool, typer.Option("--accept-versions", help="Resume a store that another version of engram or JAX has begun.")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Number of threads; default one per core.")] = None,
+    accept_versions: Annotated[bool, typer.Option("--accept-versions", help="Resume a store that was made with another version of engram or JAX.")] = False,
     plugin: Plugin = None,
 ) -> None:  # fmt: skip
     """Measure a simulation over a grid, into a Zarr store. Run it again to resume.
@@ -32,8 +32,8 @@ def sweep(
     """
     del plugin  # loaded
     from engram._progress import progress_bar
+    from engram.sweeps import local_client, remote_client
     from engram.sweeps import sweep as run
-    from engram.sweeps._cluster import local_client, remote_client
 
     if workers is not None and scheduler is not None:
         raise InputError(
@@ -85,12 +85,12 @@ def sweep(
 
 def plot(
     source: Annotated[Path, typer.Argument(metavar="STORE.zarr|FILE.nc", help="A sweep, a run or a figure's data.")],
-    x: Annotated[str | None, typer.Option("--x", help="Axis to the right.")] = None,
-    y: Annotated[str | None, typer.Option("--y", help="Axis upwards.")] = None,
-    value: Annotated[str | None, typer.Option(help="What to draw; default the first.")] = None,
+    x: Annotated[str | None, typer.Option("--x", help="Horizontal axis.")] = None,
+    y: Annotated[str | None, typer.Option("--y", help="Vertical axis.")] = None,
+    value: Annotated[str | None, typer.Option(help="Variable to draw; default the first.")] = None,
     at: Annotated[list[str] | None, typer.Option(help="Fix another axis, AXIS=NUMBER; repeat for more.")] = None,
-    theory: Annotated[list[str] | None, typer.Option(help="Lay over: one_step, spike or stability; repeat for more.")] = None,
-    out: Annotated[Path | None, typer.Option(help="FILE.png, .pdf or .svg; default beside you, named as the source.")] = None,
+    theory: Annotated[list[str] | None, typer.Option(help="Overlay a line of theory: one_step, spike or stability; repeat for more.")] = None,
+    out: Annotated[Path | None, typer.Option(help="FILE.png, .pdf or .svg; default: the name of the source, in this folder.")] = None,
 ) -> None:  # fmt: skip
     """Draw a sweep as a map with level lines, a curve or a bifurcation diagram; or a run.
 
@@ -106,16 +106,16 @@ def plot(
 
 
 def _fixed(at: list[str]) -> dict[str, float]:
-    found = {}
+    numbers = {}
     for text in at:
         name, sign, number = text.partition("=")
         try:
-            found[name.strip()] = float(number)
+            numbers[name.strip()] = float(number)
         except ValueError:
             sign = ""
-        if not sign or not math.isfinite(found[name.strip()]):
+        if not sign or not math.isfinite(numbers[name.strip()]):
             raise InputError(f"--at must be AXIS=NUMBER, got {text!r}. For example --at p1=0.75.")
-    return found
+    return numbers
 
 
 def _picture(
@@ -134,7 +134,7 @@ def _picture(
         return _drawn(source, lambda: module_of(data.attrs["figure"]).draw(data)), notes
     lines = [boundary(data, name) for name in theory]
     figure = _drawn(source, lambda: engram.plot(data, value=value, x=x, y=y, at=at, lines=lines))
-    return figure, [*(line.told for line in lines), *filter(None, [figure.get_label()]), *notes]
+    return figure, [*(line.summary for line in lines), *filter(None, [figure.get_label()]), *notes]
 
 
 def _opened(source: Path) -> tuple[Any, list[str]]:

@@ -10,9 +10,10 @@ import typer
 
 import engram
 from engram._errors import InputError
+from engram.cli._diagnose import explain
 from engram.cli._options import merged, with_options
 from engram.cli._run import end_interrupted, typed
-from engram.cli._targets import check_out, check_picture, write_picture
+from engram.cli._targets import check_file, check_out, check_picture, write_picture
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,20 +21,24 @@ if TYPE_CHECKING:
     from engram.transformer import Config, Training
 
 
+_SPIKES = 3  # explained on the page
+
+
 @with_options("transformer", "dynamics")
 def train(
     tables: dict[str, dict[str, Any]],
-    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml]", help="Tables transformer and dynamics; options override it.")] = None,
+    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml]", help="A spec with the tables transformer and dynamics; options override it.")] = None,
     out: Annotated[Path, typer.Option(help="Folder to write to; resumed if it already holds this training.")] = Path("out/train"),
     start: Annotated[Path | None, typer.Option(help="Begin from weights (and sequences) in FILE.npz.", rich_help_panel="Transformer")] = None,
     data: Annotated[Path | None, typer.Option(help="Sequences from FILE.npz.", rich_help_panel="Transformer")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.", rich_help_panel="Machine")] = 30.0,
-    devices: Annotated[int | None, typer.Option(min=1, help="CPU devices to work on; default one per core.", rich_help_panel="Machine")] = None,
+    devices: Annotated[int | None, typer.Option(min=1, help="Number of CPU devices; default one per core.", rich_help_panel="Machine")] = None,
     distributed: Annotated[bool, typer.Option("--distributed", help="One of many processes; their number is taken from Slurm's environment.", rich_help_panel="Machine")] = False,
-    coordinator: Annotated[str | None, typer.Option(help="HOST:PORT of process 0, without Slurm.", rich_help_panel="Machine")] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="How many processes there are.", rich_help_panel="Machine")] = None,
-    process: Annotated[int | None, typer.Option(min=0, help="Which one this is, from 0.", rich_help_panel="Machine")] = None,
+    coordinator: Annotated[str | None, typer.Option(help="HOST:PORT of process 0; not needed with Slurm.", rich_help_panel="Machine")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="Number of processes.", rich_help_panel="Machine")] = None,
+    process: Annotated[int | None, typer.Option(min=0, help="Number of this process, from 0.", rich_help_panel="Machine")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw losses and margins, FILE.png, .pdf or .svg.", rich_help_panel="Output")] = None,
+    html: Annotated[Path | None, typer.Option(help="Explain the spikes on a page, FILE.html, as `engram explain` does.", rich_help_panel="Output")] = None,
 ) -> None:  # fmt: skip
     """Train the simplified transformer on the bigram task: induction heads as associative memories.
 
@@ -42,11 +47,19 @@ def train(
     step), start.npz and checkpoints to a folder. Run it again to resume, also with more --steps.
     """
     from engram._progress import progress_bar
+
+    if distributed or process is not None:  # what JAX logs of a lost process we say in one line
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from engram.specs import read_training
     from engram.transformer import train as run
     from engram.transformer import use_devices
 
     check_picture("--plot", plot)
+    check_file("--html", html, (".html",))
+    if html is not None and (distributed or process is not None):
+        raise InputError(
+            "`--html` is written by one process. Run `engram explain` on the folder later."
+        )
     if corpus := tables.get("transformer", {}).get("corpus"):  # wherever it is resumed from
         tables["transformer"]["corpus"] = str(Path(corpus).resolve())
     cluster = _cluster(distributed, coordinator, processes, process)
@@ -77,6 +90,8 @@ def train(
     print(*lines, sep="\n")
     if plot is not None:
         write_picture(engram.plot(training), plot)
+    if html is not None:
+        explain(out, most=_SPIKES, html=html)
     print(f"written: {out}")
 
 
@@ -109,7 +124,7 @@ def _check_files(
     if is_new and fingerprint(model, sequences) != begun_from:
         raise InputError(
             "SPEC was begun from other weights or sequences ([start] in it). Give the start.npz beside it "
-            "as --start, or strike out its [start]."
+            "as --start, or delete [start]."
         )
 
 

@@ -18,6 +18,7 @@ from engram.dynamics._optimizers import Optimizer as Optimizer
 from engram.dynamics._optimizers import Plain as Plain
 from engram.dynamics._optimizers import adam as adam
 from engram.dynamics._optimizers import adamw as adamw
+from engram.dynamics._optimizers import exact_muon as exact_muon
 from engram.dynamics._optimizers import momentum as momentum
 from engram.dynamics._optimizers import muon as muon
 from engram.dynamics._optimizers import nesterov as nesterov

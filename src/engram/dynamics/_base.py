@@ -24,7 +24,7 @@ class Stability(Registered):
         del index
         return jnp.asarray(jnp.nan)
 
-    def preconditioner(self, memory: Any) -> Any:
+    def preconditioner(self, memory: PyTree) -> PyTree:
         """What gradients are divided by, entry by entry, from what is carried or remembered; or None."""
         del memory
         return None
@@ -55,12 +55,12 @@ class AbstractDynamics(Stability):
         """The flow time at which a whole run ends; NaN if that is not known."""
         return float("nan")
 
-    def state_of(self, inner: Any) -> Any:
+    def state_of(self, inner: PyTree) -> PyTree:
         """The state within what is carried."""
         return inner
 
     def law_at(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+        self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
     ) -> Array | None:
         """The law of the data that step `index` sees; None for the system's own."""
         del system, inner, index, key
@@ -99,20 +99,20 @@ class AbstractStepwise(AbstractDynamics):
         False  # whether its steps are those of a scheme, so that results are counted in time
     )
 
-    def init(self, system: AbstractSystem, state: PyTree) -> Any:
+    def init(self, system: AbstractSystem, state: PyTree) -> PyTree:
         """What is carried from step to step, at the start: by default the state."""
         del system
         return state
 
-    def init_with(self, system: AbstractSystem, state: PyTree, key: PRNGKeyArray | None) -> Any:
+    def init_with(self, system: AbstractSystem, state: PyTree, key: PRNGKeyArray | None) -> PyTree:
         """The same for a dynamics that also draws at the start."""
         del key
         return self.init(system, state)
 
     @abc.abstractmethod
     def step(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
-    ) -> Any:
+        self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
+    ) -> PyTree:
         """Make step number `index`; random numbers come from `key` and `index` alone."""
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_not_negative, is_traced
-from engram._types import Array, PyTree, Rate, Scalar
+from engram._types import Array, ArrayLike, PyTree, Rate, Scalar
 from engram.dynamics._base import AbstractStepwise
 from engram.dynamics._optimizers import AbstractOptimizer, Plain, wrap
 from engram.dynamics._sampling import AbstractSampling, Batches, Everything, Replayed
@@ -32,8 +32,8 @@ class Transformation(Protocol):
 class Moving(eqx.Module):
     """A state, what the optimizer remembers, and what the sampling carries."""
 
-    state: Any
-    memory: Any
+    state: PyTree
+    memory: PyTree
     drawn: Any = None
 
 
@@ -106,11 +106,11 @@ class Descent(AbstractStepwise):
         add = lambda x, c: jnp.asarray(x + c, jnp.asarray(x).dtype)
         return Moving(jax.tree.map(add, inner.state, change), memory, drawn)
 
-    def begin_split(self, parts: PyTree, state: PyTree) -> Any:
+    def begin_split(self, parts: PyTree, state: PyTree) -> PyTree:
         """What `split` remembers before the first step."""
         return self.optimizer.begin_split(self._with_decay(parts, state), state)
 
-    def split(self, parts: PyTree, past: Any, update: Update) -> Shares | None:
+    def split(self, parts: PyTree, past: PyTree, update: Update) -> Shares | None:
         """The changes that parts of an update's gradient made, and the decay; None if not known."""
         if self.weight_decay is None:
             return self.optimizer.split(parts, past, update)
@@ -142,7 +142,7 @@ class Descent(AbstractStepwise):
     ) -> Array | None:
         return self.sampling.law(system, inner.drawn, index, key)[0]
 
-    def state_of(self, inner: Moving) -> Any:
+    def state_of(self, inner: Moving) -> PyTree:
         return inner.state
 
     @property
@@ -159,7 +159,7 @@ class Descent(AbstractStepwise):
         # Weight decay adds itself to the curvature that the method feels.
         return threshold if self.weight_decay is None else threshold - self.weight_decay
 
-    def preconditioner(self, memory: Moving) -> Any:
+    def preconditioner(self, memory: Moving) -> PyTree:
         return self.optimizer.preconditioner(memory.memory)
 
     @property
@@ -244,7 +244,9 @@ class StochasticGradientDescent(Descent):
     as its mean.
     """
 
-    def __init__(self, learning_rate: Rate, steps: int, batch_size: int, *, batches: Any = None):
+    def __init__(
+        self, learning_rate: Rate, steps: int, batch_size: int, *, batches: ArrayLike | None = None
+    ):
         sampling = Batches(batch_size) if batches is None else Replayed(batches)
         super().__init__(Plain(learning_rate), sampling, steps=steps)
         if isinstance(sampling, Replayed) and sampling.batches.shape != (steps, batch_size):

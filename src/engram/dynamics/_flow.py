@@ -15,7 +15,7 @@ from engram._checks import (
     check_scalar,
     is_traced,
 )
-from engram._types import Array, PyTree
+from engram._types import Array, ArrayLike, PyTree, Scalar
 from engram.dynamics._base import AbstractFlow
 from engram.dynamics._trajectory import Status, Trajectory
 from engram.system import AbstractSystem
@@ -50,13 +50,13 @@ class GradientFlow(AbstractFlow):
 
     def __init__(
         self,
-        times: Any = None,
+        times: ArrayLike | None = None,
         *,
-        end: Any = None,
+        end: Scalar | None = None,
         num_times: int = 200,
         spacing: Literal["linear", "log"] = "linear",
-        rtol: Any = 1e-11,
-        atol: Any = 1e-13,
+        rtol: Scalar = 1e-11,
+        atol: Scalar = 1e-13,
         solver: Literal["auto", "explicit", "implicit"] = "auto",
         max_steps: int = 16384,
     ):

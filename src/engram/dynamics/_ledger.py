@@ -92,40 +92,40 @@ def is_ledger(part: Any) -> bool:
     return isinstance(part, Ledger)
 
 
-def ledgers_of(tree: Any) -> list[Ledger]:
+def ledgers_of(tree: PyTree) -> list[Ledger]:
     """All ledgers in a pytree."""
     return [part for part in jax.tree.leaves(tree, is_leaf=is_ledger) if is_ledger(part)]
 
 
-def with_ledgers(tree: Any, change: Callable[[Ledger], Any]) -> Any:
+def with_ledgers(tree: PyTree, change: Callable[[Ledger], Any]) -> Any:
     """A pytree with each of its ledgers changed."""
     return jax.tree.map(lambda x: change(x) if is_ledger(x) else x, tree, is_leaf=is_ledger)
 
 
-def filed(tree: Any) -> Any:
+def filed(tree: PyTree) -> PyTree:
     """A pytree with the pages of its ledgers put into their books."""
     return with_ledgers(tree, Ledger.filed)
 
 
-def with_capacity(tree: Any, capacity: int) -> Any:
+def with_capacity(tree: PyTree, capacity: int) -> PyTree:
     """A pytree whose ledgers are empty and have another capacity."""
     row = lambda ledger: jax.tree.map(lambda page: page[0], ledger.page)
     return with_ledgers(tree, lambda ledger: empty_ledger(capacity, row(ledger), ledger.read))
 
 
-def without_books(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+def without_books(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
     """A pytree whose ledgers have no books, for loops that write to pages alone; and what gives them back."""
     books = [ledger.book for ledger in ledgers_of(tree)]
     bare = with_ledgers(tree, lambda ledger: dataclasses.replace(ledger, book=None))
 
-    def restored(tree: Any) -> Any:
+    def restored(tree: PyTree) -> PyTree:
         rest = iter(books)
         return with_ledgers(tree, lambda ledger: dataclasses.replace(ledger, book=next(rest)))
 
     return bare, restored
 
 
-def has_room(tree: Any, steps: int) -> Any:
+def has_room(tree: PyTree, steps: int) -> Any:
     """Whether all ledgers of a pytree have room for what may come in so many steps."""
     rooms = [ledger.count + steps <= ledger.capacity for ledger in ledgers_of(tree)]
     return functools.reduce(jnp.logical_and, rooms, jnp.ones((), bool))
@@ -155,7 +155,7 @@ class Drained:
         """Whether no more is kept; what comes is counted by the fold itself."""
         return self._count >= MOST_ENTRIES
 
-    def take(self, tree: Any) -> Any:
+    def take(self, tree: PyTree) -> PyTree:
         """Take out what the ledgers of a pytree hold, if one is half full; return it with empty ones."""
         ledgers = ledgers_of(tree)
         if not any(2 * int(ledger.count) > ledger.capacity for ledger in ledgers):
@@ -167,7 +167,7 @@ class Drained:
             self._parts.append(parts)
         return empty
 
-    def restored(self, tree: Any) -> Any:
+    def restored(self, tree: PyTree) -> PyTree:
         """The pytree with all that was taken out in the place of its ledgers; on the host."""
         self._parts.append([ledger.entries() for ledger in ledgers_of(tree)])
         whole = zip(*self._parts, strict=True)

@@ -22,7 +22,9 @@ from engram.dynamics._sharing import (
     keep_all,
     muon_average,
     nesterov_average,
+    polar_parts,
     to_orthogonal,
+    to_polar,
     to_signs,
     to_unit_length,
 )
@@ -42,21 +44,21 @@ class AbstractOptimizer(Stability):
         del steps
         return self
 
-    def init(self, state: PyTree) -> Any:
+    def init(self, state: PyTree) -> PyTree:
         """What is remembered before the first step; nothing by default."""
         del state
 
     @abc.abstractmethod
     def update(
-        self, gradient: PyTree, memory: Any, state: PyTree, index: Array, system: AbstractSystem
-    ) -> tuple[Any, Any]:
+        self, gradient: PyTree, memory: PyTree, state: PyTree, index: Array, system: AbstractSystem
+    ) -> tuple[PyTree, PyTree]:
         """The change of the state in step `index`, and what is remembered."""
 
-    def begin_split(self, parts: PyTree, state: PyTree) -> Any:
+    def begin_split(self, parts: PyTree, state: PyTree) -> PyTree:
         """What `split` remembers before the first step; nothing by default."""
         del parts, state
 
-    def split(self, parts: PyTree, past: Any, update: Update) -> Shares | None:
+    def split(self, parts: PyTree, past: PyTree, update: Update) -> Shares | None:
         """The changes of the state that parts of the gradient make, along a first axis; None if not known.
 
         Whatever is not linear in the gradients is held at the value that it had in the update.
@@ -99,12 +101,12 @@ class Plain(AbstractOptimizer):
         return Plain(read_rate(self.learning_rate, steps))
 
     def update(
-        self, gradient: PyTree, memory: Any, state: PyTree, index: Array, system: AbstractSystem
-    ) -> tuple[Any, Any]:
+        self, gradient: PyTree, memory: PyTree, state: PyTree, index: Array, system: AbstractSystem
+    ) -> tuple[PyTree, PyTree]:
         eta = rate_at(self.learning_rate, index)
         return jax.tree.map(lambda g: -(eta * g), gradient), memory
 
-    def split(self, parts: PyTree, past: Any, update: Update) -> Shares:
+    def split(self, parts: PyTree, past: PyTree, update: Update) -> Shares:
         eta = rate_at(self.learning_rate, update.index)
         return Shares(jax.tree.map(lambda g: -(eta * g), parts), None, past)
 
@@ -150,12 +152,12 @@ class Optimizer(AbstractOptimizer):
             return self.numbers
         return self.numbers | {"learning_rate": rate_at(self.numbers["learning_rate"], index)}
 
-    def init(self, state: PyTree) -> Any:
+    def init(self, state: PyTree) -> PyTree:
         return self.build().init(state)
 
     def update(
-        self, gradient: PyTree, memory: Any, state: PyTree, index: Array, system: AbstractSystem
-    ) -> tuple[Any, Any]:
+        self, gradient: PyTree, memory: PyTree, state: PyTree, index: Array, system: AbstractSystem
+    ) -> tuple[PyTree, PyTree]:
         if self.is_normalised:
             norm = system.norm(gradient)
             # Once the gradient is exactly zero there is no direction left to take.
@@ -163,12 +165,12 @@ class Optimizer(AbstractOptimizer):
             gradient = jax.tree.map(unit, gradient)
         return self.build(index).update(gradient, memory, state)
 
-    def begin_split(self, parts: PyTree, state: PyTree) -> Any:
+    def begin_split(self, parts: PyTree, state: PyTree) -> PyTree:
         if self.sharing is None or self.sharing.average is None:
             return None
         return jax.tree.map(jnp.zeros_like, (parts, state))
 
-    def split(self, parts: PyTree, past: Any, update: Update) -> Shares | None:
+    def split(self, parts: PyTree, past: PyTree, update: Update) -> Shares | None:
         if self.sharing is None:
             return None
         numbers = self._at(update.index)
@@ -182,7 +184,7 @@ class Optimizer(AbstractOptimizer):
     def threshold(self, index: Array) -> Any:
         return jnp.asarray(self.edge(self._at(index)))
 
-    def preconditioner(self, memory: Any) -> Any:
+    def preconditioner(self, memory: PyTree) -> PyTree:
         return None if self.divisor is None else self.divisor(self.numbers, memory)
 
     @property
@@ -239,6 +241,20 @@ def _muon(learning_rate: Any, momentum: Any) -> Any:
     return optax.contrib.muon(learning_rate, beta=momentum)
 
 
+def _exact_muon(learning_rate: Any, cutoff: Any) -> Any:
+    import optax
+
+    def polar(g: Array) -> Array:
+        U, s, V = polar_parts(g if jnp.ndim(g) > 1 else g.reshape(-1, 1), cutoff)
+        return ((U * (s > 0)[..., None, :]) @ V).reshape(g.shape)
+
+    def update(updates: PyTree, state: Any, params: Any = None) -> tuple[PyTree, Any]:
+        del params
+        return jax.tree.map(lambda g: -learning_rate * polar(g), updates), state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+
+
 # The sharpness beyond which an optimizer is unstable on a quadratic, from its numbers.
 _EDGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "momentum": lambda n: 2 * (1 + n["momentum"]) / n["learning_rate"],
@@ -258,13 +274,13 @@ def _nan(numbers: dict[str, Any]) -> Any:
     return jnp.full_like(jnp.asarray(numbers.get("learning_rate", 0.0)), jnp.nan)
 
 
-def _remembered(memory: Any, name: str) -> Any:
+def _remembered(memory: PyTree, name: str) -> Any:
     import optax
 
     return optax.tree_utils.tree_get_all_with_path(memory, name)[0][1]
 
 
-def _adams_divisor(numbers: dict[str, Any], memory: Any) -> Any:
+def _adams_divisor(numbers: dict[str, Any], memory: PyTree) -> Any:
     count = _remembered(memory, "count")
     unbias = 1 - numbers["b2"] ** jnp.maximum(count, 1)
     # Before the first step there is no second moment yet.
@@ -272,7 +288,7 @@ def _adams_divisor(numbers: dict[str, Any], memory: Any) -> Any:
     return jax.tree.map(root, _remembered(memory, "nu"))
 
 
-def _rmsprops_divisor(numbers: dict[str, Any], memory: Any) -> Any:
+def _rmsprops_divisor(numbers: dict[str, Any], memory: PyTree) -> Any:
     return jax.tree.map(lambda nu: jnp.sqrt(nu + numbers["eps"]), _remembered(memory, "nu"))
 
 
@@ -285,6 +301,7 @@ _SHARINGS = {
     "rmsprop": Sharing(None, divided(_rmsprops_divisor)),
     "sign": Sharing(None, to_signs),
     "muon": Sharing(muon_average, to_orthogonal),
+    "exact_muon": Sharing(None, to_polar),
 }
 
 sgd = Plain
@@ -340,8 +357,17 @@ def sign(learning_rate: Rate) -> Optimizer:
 
 
 def muon(learning_rate: Rate, momentum: Scalar = 0.95) -> Optimizer:
-    """Muon: steps along the orthogonal factor of the averaged gradient."""
+    """Muon as optax has it: Nesterov's average, nearly orthogonal after five rounds of Newton and Schulz."""
     return _named("muon", _muon, {"learning_rate": learning_rate, "momentum": momentum})
+
+
+def exact_muon(learning_rate: Rate, cutoff: Scalar = 1e-10) -> Optimizer:
+    r"""Exact Muon without momentum: $W - \eta\,U_r V_r^\top$ from the gradient's singular vectors.
+
+    Those with singular values up to `cutoff` times the largest, or within rounding of zero, are left out: a
+    gradient of rank one then makes a step of length $\eta$. A vector counts as a column.
+    """
+    return _named("exact_muon", _exact_muon, {"learning_rate": learning_rate, "cutoff": cutoff})
 
 
 def wrap(transformation: Any) -> Optimizer:

@@ -27,7 +27,7 @@ class Moment(eqx.Module):
 
     system: Any
     dynamics: Any
-    carry: Any
+    carry: PyTree
     look: Look
     key: Any = None
 
@@ -37,7 +37,10 @@ class Moment(eqx.Module):
 
 
 def moment_of(
-    system: AbstractSystem, dynamics: AbstractDynamics, carry: Any, key: PRNGKeyArray | None = None
+    system: AbstractSystem,
+    dynamics: AbstractDynamics,
+    carry: PyTree,
+    key: PRNGKeyArray | None = None,
 ) -> Moment:
     """The moment at which a run is."""
     return Moment(system, dynamics, carry, system.look(dynamics.state_of(carry.inner)), key)
@@ -55,21 +58,21 @@ class AbstractFold(Registered):
     reads_states = True  # whether a look at a state is not enough for it
 
     @abc.abstractmethod
-    def init(self, system: AbstractSystem, state: PyTree) -> Any:
+    def init(self, system: AbstractSystem, state: PyTree) -> PyTree:
         """What is known before the first step."""
 
     @abc.abstractmethod
-    def update(self, folded: Any, index: Array, moment: Moment) -> Any:
+    def update(self, folded: PyTree, index: Array, moment: Moment) -> PyTree:
         """Take in step `index`."""
 
-    def describe(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+    def describe(self, folded: PyTree, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         """The result as variables of a dataset: axes and values by name; by default each part by its name."""
         del last
         parts = named_parts(folded, type(self).__name__.lower())
         axes = lambda name, x: tuple(f"{name}_{i}" for i in range(np.ndim(x)))
         return {name: (axes(name, x), np.asarray(x)) for name, x in parts.items()}
 
-    def describe_all(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+    def describe_all(self, folded: PyTree, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         """The results of many runs, one in each row of what was folded: by default one after another."""
         rows = range(len(jax.tree.leaves(folded)[0]))
         each = [self.describe(jax.tree.map(lambda x, k=k: x[k], folded), last) for k in rows]
@@ -87,19 +90,19 @@ class AbstractFold(Registered):
         """Whether it has the four methods below."""
         return False
 
-    def watch(self, folded: Any, index: Array) -> Any:
+    def watch(self, folded: PyTree, index: Array) -> PyTree:
         """Begin to look out for anything that `update` would have to take in one by one."""
         raise NotImplementedError
 
-    def see(self, watched: Any, moment: Moment) -> Any:
+    def see(self, watched: PyTree, moment: Moment) -> PyTree:
         """Take in one step; cheaper than `update`."""
         raise NotImplementedError
 
-    def is_quiet(self, watched: Any) -> Array:
+    def is_quiet(self, watched: PyTree) -> Array:
         """Whether nothing happened in what was seen, so that `skip` is as good as `update`."""
         raise NotImplementedError
 
-    def skip(self, folded: Any, watched: Any, index: Array) -> Any:
+    def skip(self, folded: PyTree, watched: PyTree, index: Array) -> PyTree:
         """Take in a quiet stretch whose last step was `index`, all at once."""
         raise NotImplementedError
 
@@ -108,8 +111,8 @@ class Carry(eqx.Module):
     """Where a run is: enough to go on from, in this process or another."""
 
     index: Int[Array, ""]
-    inner: Any
-    folded: Any
+    inner: PyTree
+    folded: PyTree
     status: Int[Array, ""]
 
 

@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_distribution, read_array
 from engram._memory_limits import check_fits
-from engram._types import Array
+from engram._types import Array, ArrayLike, PyTree
 from engram.dynamics._base import need_key
 from engram.system import AbstractSystem, Registered
 
@@ -25,13 +25,13 @@ class AbstractSampling(Registered):
     def check(self, system: AbstractSystem) -> None:
         """Refuse a system that it does not fit; on the host, before a run."""
 
-    def init(self, system: AbstractSystem, key: PRNGKeyArray | None) -> Any:
+    def init(self, system: AbstractSystem, key: PRNGKeyArray | None) -> PyTree:
         """What is carried from step to step; nothing by default."""
         del system, key
 
     @abc.abstractmethod
     def law(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+        self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
     ) -> tuple[Any, Any]:
         """The law of step `index` (None for the system's own), and what is carried on."""
 
@@ -40,7 +40,7 @@ class Everything(AbstractSampling):
     """Every step sees all the data."""
 
     def law(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+        self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
     ) -> tuple[Any, Any]:
         return None, inner
 
@@ -61,7 +61,7 @@ class Batches(AbstractSampling):
         check_fits(48 * self.batch_size, batch_size=self.batch_size)
 
     def law(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+        self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
     ) -> tuple[Any, Any]:
         law = jnp.asarray(system.law)
         # Inverse of the distribution function: a sample of probability zero has no room to be hit.
@@ -83,7 +83,7 @@ class Replayed(AbstractSampling):
     batches: Any
     batch_size: int = eqx.field(static=True)
 
-    def __init__(self, batches: Any):
+    def __init__(self, batches: ArrayLike):
         array = read_array("batches", batches)
         if array.ndim != 2 or array.dtype.kind not in "iu":
             raise InputError(
@@ -105,7 +105,7 @@ class Replayed(AbstractSampling):
             )
 
     def law(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+        self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
     ) -> tuple[Any, Any]:
         return law_of_batch(jnp.asarray(self.batches)[index], system.law), inner
 
@@ -124,7 +124,7 @@ class Epochs(AbstractSampling):
 
     needs_key = True
 
-    def __init__(self, counts: Any, batch_size: int):
+    def __init__(self, counts: ArrayLike, batch_size: int):
         array = read_array("counts", counts)
         if array.dtype.kind not in "iu" or array.min(initial=0) < 0 or not array.sum():
             raise InputError(
@@ -150,7 +150,7 @@ class Epochs(AbstractSampling):
             )
 
     def law(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+        self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
     ) -> tuple[Any, Any]:
         each = len(self.samples) // self.batch_size
         epoch, place = index // each, index % each
@@ -172,7 +172,7 @@ class Curriculum(AbstractSampling):
     laws: Any
     ends: Any
 
-    def __init__(self, laws: Any, lengths: Any):
+    def __init__(self, laws: ArrayLike, lengths: ArrayLike):
         self.laws = read_array("laws", laws).astype(np.float64)
         counts = read_array("lengths", lengths)
         is_whole = counts.dtype.kind in "iu" and (counts >= 0).all()
@@ -192,7 +192,7 @@ class Curriculum(AbstractSampling):
             )
 
     def law(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
+        self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
     ) -> tuple[Any, Any]:
         stage = jnp.searchsorted(jnp.asarray(self.ends), index, side="right")
         return jnp.asarray(self.laws)[jnp.minimum(stage, len(self.laws) - 1)], inner

@@ -20,7 +20,7 @@ class Update(NamedTuple):
     """An update that was made: its gradient, what the optimizer remembered after it, and where it was."""
 
     gradient: PyTree
-    memory: Any
+    memory: PyTree
     state: PyTree
     index: Array  # pyright: ignore[reportIncompatibleMethodOverride]
     system: Any
@@ -34,7 +34,7 @@ class Shares(NamedTuple):
 
     changes: PyTree
     decay: PyTree | None
-    past: Any
+    past: PyTree
 
 
 class Sharing(NamedTuple):
@@ -52,7 +52,7 @@ class Sharing(NamedTuple):
     scale: Callable[[Numbers, Any, Update], Callable[[Any], Any]]
 
     def split(
-        self, numbers: Numbers, rate: Any, parts: PyTree, past: Any, update: Update
+        self, numbers: Numbers, rate: Any, parts: PyTree, past: PyTree, update: Update
     ) -> Shares:
         """The changes that parts of the gradient make; `past` holds the parts', and the whole's, past."""
         count = update.index + 1
@@ -102,27 +102,27 @@ def divided(divisor: Callable[[Numbers, Any], Any]) -> Callable[[Numbers, Any, U
     return scale
 
 
-def heavy_ball(numbers: Numbers, past: Any, g: Any, count: Any) -> tuple[Any, Any]:
+def heavy_ball(numbers: Numbers, past: PyTree, g: Any, count: Any) -> tuple[Any, Any]:
     """Of heavy ball: v = beta v + g."""
     del count
     v = numbers["momentum"] * past + g
     return v, v
 
 
-def nesterov_average(numbers: Numbers, past: Any, g: Any, count: Any) -> tuple[Any, Any]:
+def nesterov_average(numbers: Numbers, past: PyTree, g: Any, count: Any) -> tuple[Any, Any]:
     """Of Nesterov: v = beta v + g, then beta v + g once more."""
     v, _ = heavy_ball(numbers, past, g, count)
     return v, numbers["momentum"] * v + g
 
 
-def adam_average(numbers: Numbers, past: Any, g: Any, count: Any) -> tuple[Any, Any]:
+def adam_average(numbers: Numbers, past: PyTree, g: Any, count: Any) -> tuple[Any, Any]:
     """An exponential average, less its bias towards the zero that it began at."""
     beta = numbers["b1"]
     v = beta * past + (1 - beta) * g
     return v, v / (1 - beta**count)
 
 
-def muon_average(numbers: Numbers, past: Any, g: Any, count: Any) -> tuple[Any, Any]:
+def muon_average(numbers: Numbers, past: PyTree, g: Any, count: Any) -> tuple[Any, Any]:
     """Nesterov's form of an exponential average, each part less its bias, as optax has it."""
     beta = numbers["momentum"]
     v = beta * past + (1 - beta) * g
@@ -136,30 +136,57 @@ _EPS = 1e-8
 
 
 def to_orthogonal(numbers: Numbers, whole: Any, update: Update) -> Callable[[Any], Any]:
-    r"""Muon's polynomial in $G G^\top$, held at the averaged gradient: $Q\,G$, or $G\,Q$ where G is tall.
+    r"""Muon's polynomial in $G G^\top$, held at the averaged gradient: $Q\,G$, or $G\,Q$ where G is tall."""
+    del numbers, update
+    return _turned_by(_newton_schulz, whole)
+
+
+def to_polar(numbers: Numbers, whole: Any, update: Update) -> Callable[[Any], Any]:
+    r"""The polar factor, $(G G^\top)^{-1/2} G$ on the kept singular values, its root held at the gradient."""
+    del update
+    return _turned_by(lambda G: _inverse_root(G, numbers["cutoff"]), whole)
+
+
+def _newton_schulz(G: Array) -> tuple[Any, bool]:
+    is_tall = G.shape[0] > G.shape[1]
+    width = jnp.sqrt(max(1.0, G.shape[1] / G.shape[0]))
+    size = jnp.linalg.norm(G) + _EPS
+    X = (G.T if is_tall else G) / size
+    eye = jnp.eye(len(X), dtype=G.dtype)
+    Q = width / size * eye
+    a, b, c = _QUINTIC
+    for _ in range(_ROUNDS):
+        A = X @ X.T
+        T = a * eye + b * A + c * (A @ A)
+        X, Q = T @ X, T @ Q
+    return Q, is_tall
+
+
+def polar_parts(G: Array, cutoff: Any) -> tuple[Array, Array, Array]:
+    """Left and right singular vectors, and the singular values, zero where they are not kept."""
+    U, s, V = jnp.linalg.svd(G, full_matrices=False)
+    least = jnp.maximum(cutoff, max(G.shape) * jnp.finfo(s.dtype).eps)
+    return U, jnp.where(s > least * s[0], s, 0.0), V
+
+
+def _inverse_root(G: Array, cutoff: Any) -> tuple[Any, bool]:
+    U, s, _ = polar_parts(G, cutoff)
+    return (U * jnp.where(s > 0, 1 / jnp.where(s > 0, s, 1.0), 0.0)[None, :]) @ U.T, False
+
+
+def _turned_by(factor: Callable[[Array], tuple[Any, bool]], whole: Any) -> Callable[[Any], Any]:
+    """Products with a matrix for each matrix of the state, from the left or from the right.
 
     Raises:
-        NotImplementedError: If the state is not made of matrices, whose other parts Muon leaves to Adam.
+        NotImplementedError: If the state is not made of matrices.
     """
-    del numbers, update
 
-    def factor(G: Array) -> tuple[Any, bool]:
+    def check(G: Array) -> tuple[Any, bool]:
         if jnp.ndim(G) != 2:
             raise NotImplementedError
-        is_tall = G.shape[0] > G.shape[1]
-        width = jnp.sqrt(max(1.0, G.shape[1] / G.shape[0]))
-        size = jnp.linalg.norm(G) + _EPS
-        X = (G.T if is_tall else G) / size
-        eye = jnp.eye(len(X), dtype=G.dtype)
-        Q = width / size * eye
-        a, b, c = _QUINTIC
-        for _ in range(_ROUNDS):
-            A = X @ X.T
-            T = a * eye + b * A + c * (A @ A)
-            X, Q = T @ X, T @ Q
-        return Q, is_tall
+        return factor(G)
 
-    factors, structure = jax.tree.flatten(jax.tree.map(factor, whole), is_leaf=_is_factor)
+    factors, structure = jax.tree.flatten(jax.tree.map(check, whole), is_leaf=_is_factor)
 
     def change(averages: Any) -> Any:
         leaves = structure.flatten_up_to(averages)

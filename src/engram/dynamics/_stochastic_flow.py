@@ -16,7 +16,7 @@ from engram._checks import (
     is_traced,
     read_array,
 )
-from engram._types import Array
+from engram._types import Array, ArrayLike, PyTree, Scalar
 from engram.dynamics._base import AbstractStepwise, need_key
 from engram.dynamics._flow import read_times
 from engram.system import AbstractSystem
@@ -60,15 +60,15 @@ class StochasticGradientFlow(AbstractStepwise):
 
     def __init__(
         self,
-        times: Any = None,
-        learning_rate: Any = None,
+        times: ArrayLike | None = None,
+        learning_rate: Scalar | None = None,
         batch_size: int | None = None,
         *,
-        end: Any = None,
+        end: Scalar | None = None,
         num_times: int = 200,
         spacing: Literal["linear", "log"] = "linear",
-        noise_scale: Any = None,
-        time_step: Any = None,
+        noise_scale: Scalar | None = None,
+        time_step: Scalar | None = None,
         brownian: Any = None,
     ):
         self.times = read_times(times, end, num_times, spacing)
@@ -147,8 +147,8 @@ class StochasticGradientFlow(AbstractStepwise):
             )
 
     def step(
-        self, system: AbstractSystem, inner: Any, index: Array, key: PRNGKeyArray | None
-    ) -> Any:
+        self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
+    ) -> PyTree:
         law = jnp.asarray(system.law)
         dt = jnp.asarray(self.time_steps)[index]
         if self.brownian is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Float, Int
 
-from engram._types import Array
+from engram._types import Array, PyTree
 
 
 class Status(enum.IntEnum):
@@ -44,7 +44,7 @@ class Trajectory(eqx.Module):
 
     times: Float[Array, " T"] | Int[Array, " T"]
     records: Any
-    folded: Any
+    folded: PyTree
     final: Any
     status: Int[Array, ""]
     stopped_at: Array

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from engram._checks import InputError, check_count
 from engram._precision import in_input_precision
-from engram._types import Array, ArrayLike, Scalar, Scores, Weights
+from engram._types import Array, Scalar, Scores, Weights, WeightsLike
 from engram.memory._blocks import choose_block, map_blocks, sum_blocks, transposed_dot
 from engram.memory._entry import entry
 from engram.memory._loss import grad_given_law
@@ -43,10 +43,10 @@ def _push(q: Scores, likeliest: Int[Array, "N 1"], dw: Scores) -> Scores:
 
 
 def _hessian_at(
-    problem: Problem, W: Weights, layer_norm: bool, block_size: int | None
+    problem: Problem, W: WeightsLike, layer_norm: bool, block_size: int | None
 ) -> Callable[[Weights], Weights]:
     """The Hessian at W as an operator; what does not depend on the direction is computed once."""
-    E, U, p = map(jnp.asarray, (problem.inputs, problem.outputs, problem.probs))
+    E, U, p, W = map(jnp.asarray, (problem.inputs, problem.outputs, problem.probs, W))
     if layer_norm:
         law = jnp.asarray(problem.law)
         g = lambda W: grad_given_law(problem, W, law, layer_norm, block_size)
@@ -72,8 +72,8 @@ def _hessian_at(
 @entry("layer_norm", "block_size")
 def hvp(
     problem: Problem,
-    W: Weights,
-    V: Weights,
+    W: WeightsLike,
+    V: WeightsLike,
     *,
     layer_norm: bool = False,
     block_size: int | None = None,
@@ -82,11 +82,13 @@ def hvp(
 
     Paper: eq:hess, contracted with V.
     """
-    return _hessian_at(problem, W, layer_norm, block_size)(V)
+    return _hessian_at(problem, W, layer_norm, block_size)(jnp.asarray(V))
 
 
 @entry("layer_norm")
-def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[Array, "k d k d"]:
+def hessian(
+    problem: Problem, W: WeightsLike, *, layer_norm: bool = False
+) -> Float[Array, "k d k d"]:
     r"""The dense Hessian, indexed like $\partial^2 L / \partial W_{ij} \partial W_{kl}$.
 
     It depends on the targets only with layer norm; without it, on frequencies and scores alone.
@@ -95,7 +97,9 @@ def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[
     """
     if layer_norm:
         law = jnp.asarray(problem.law)
-        return jax.jacfwd(lambda W: grad_given_law(problem, W, law, layer_norm, None))(W)
+        return jax.jacfwd(lambda W: grad_given_law(problem, W, law, layer_norm, None))(
+            jnp.asarray(W)
+        )
     E, U, p = map(jnp.asarray, (problem.inputs, problem.outputs, problem.probs))
     left, right = readout(problem, W, layer_norm)
     w = left @ right.T
@@ -105,19 +109,20 @@ def hessian(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Float[
     return jnp.einsum("x,xik,xj,xl->ijkl", p, covariance, E, E)
 
 
-def _largest(problem: Problem, W: Weights, num: int, layer_norm: bool) -> Eigenpairs:
+def _largest(problem: Problem, W: WeightsLike, num: int, layer_norm: bool) -> Eigenpairs:
+    W = jnp.asarray(W)
     start = normals(0, W.shape, W.dtype)
     pairs = largest_eigenpairs(_hessian_at(problem, W, layer_norm, None), start, num)
     return Eigenpairs(pairs.value, pairs.vector, pairs.residual)
 
 
 @entry("num", "layer_norm")
-def _top_eigenpairs(problem: Problem, W: Weights, *, num: int, layer_norm: bool) -> Eigenpairs:
+def _top_eigenpairs(problem: Problem, W: WeightsLike, *, num: int, layer_norm: bool) -> Eigenpairs:
     return _largest(problem, W, num, layer_norm)
 
 
 def top_eigenpairs(
-    problem: Problem, W: ArrayLike, num: int = 1, *, layer_norm: bool = False
+    problem: Problem, W: WeightsLike, num: int = 1, *, layer_norm: bool = False
 ) -> Eigenpairs:
     """The largest eigenvalues of the Hessian with eigenvectors and residuals, matrix-free.
 
@@ -136,7 +141,7 @@ def top_eigenpairs(
 
 
 @entry("layer_norm")
-def sharpness(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scalar:
+def sharpness(problem: Problem, W: WeightsLike, *, layer_norm: bool = False) -> Scalar:
     """The largest eigenvalue of the Hessian: its operator norm, since the loss is convex.
 
     With layer norm the loss is not convex, and the operator norm may be that of a negative one.
@@ -148,7 +153,7 @@ def sharpness(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scal
 
 
 def spectrum(
-    problem: Problem, W: ArrayLike, *, restricted: bool = False, layer_norm: bool = False
+    problem: Problem, W: WeightsLike, *, restricted: bool = False, layer_norm: bool = False
 ) -> Float[Array, "*T n"]:
     """All eigenvalues of the Hessian in falling order, by dense linear algebra.
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int
 
-from engram._types import Array, Scores, Weights
+from engram._types import Array, Scores, Weights, WeightsLike
 from engram.memory._blocks import choose_block, map_blocks, sum_blocks, transposed_dot
 from engram.memory._entry import entry
 from engram.memory._scores import outputs_first, readout, row_norms
@@ -107,7 +107,7 @@ def whole_law(problem: Problem, law: Law) -> Law:
 
 
 def loss_given_law(
-    problem: Problem, W: Weights, law: Law, layer_norm: bool, block_size: int | None
+    problem: Problem, W: WeightsLike, law: Law, layer_norm: bool, block_size: int | None
 ) -> Float[Array, ""]:
     """The loss when tokens come with another law: a mini-batch, a curriculum."""
     law = whole_law(problem, law)
@@ -120,7 +120,7 @@ def loss_given_law(
 
 
 def grad_given_law(
-    problem: Problem, W: Weights, law: Law, layer_norm: bool, block_size: int | None
+    problem: Problem, W: WeightsLike, law: Law, layer_norm: bool, block_size: int | None
 ) -> Weights:
     """The gradient when tokens come with another law; linear in it."""
     law = whole_law(problem, law)
@@ -135,7 +135,7 @@ def grad_given_law(
 
 
 def pulls_given_law(
-    problem: Problem, W: Weights, law: Law, layer_norm: bool, block_size: int | None
+    problem: Problem, W: WeightsLike, law: Law, layer_norm: bool, block_size: int | None
 ) -> Float[Array, "N k"]:
     """What each token asks of its output W e_x, as rows G: the gradient is their sum, G^T E."""
     law = whole_law(problem, law)
@@ -146,7 +146,7 @@ def pulls_given_law(
     G = map_blocks(pull, (left, law, jnp.asarray(problem.labels)), block)
     if layer_norm:
         # Through h -> h / |h|: what is along h does nothing, the rest is divided by |h|.
-        size, norm = row_norms(E @ W.T)
+        size, norm = row_norms(E @ jnp.asarray(W).T)
         G = (G - (G * left).sum(axis=1, keepdims=True) * left) / norm / size
         G = jnp.where(jnp.asarray(problem.probs)[:, None] > 0, G, 0.0)
     return G
@@ -154,7 +154,7 @@ def pulls_given_law(
 
 @entry("layer_norm", "block_size")
 def loss(
-    problem: Problem, W: Weights, *, layer_norm: bool = False, block_size: int | None = None
+    problem: Problem, W: WeightsLike, *, layer_norm: bool = False, block_size: int | None = None
 ) -> Float[Array, ""]:
     r"""The cross-entropy $L(W) = \sum_x p(x)\, \ell(W; x)$.
 
@@ -166,7 +166,7 @@ def loss(
 
 @entry("layer_norm", "block_size")
 def token_losses(
-    problem: Problem, W: Weights, *, layer_norm: bool = False, block_size: int | None = None
+    problem: Problem, W: WeightsLike, *, layer_norm: bool = False, block_size: int | None = None
 ) -> Float[Array, " N"]:
     r"""The loss of each token, $\ell = \log \sum_z e^{w_{xz}} - w_{x f^*(x)}$, not weighted.
 
@@ -182,7 +182,7 @@ def token_losses(
 
 @entry("layer_norm", "block_size")
 def error_rate(
-    problem: Problem, W: Weights, *, layer_norm: bool = False, block_size: int | None = None
+    problem: Problem, W: WeightsLike, *, layer_norm: bool = False, block_size: int | None = None
 ) -> Float[Array, ""]:
     r"""The 0-1 loss, $\sum_x p(x)\, 1[f_W(x) \ne f^*(x)]$; ties go to the lowest index.
 
@@ -207,7 +207,7 @@ def error_rate(
 
 @entry("layer_norm", "block_size")
 def grad(
-    problem: Problem, W: Weights, *, layer_norm: bool = False, block_size: int | None = None
+    problem: Problem, W: WeightsLike, *, layer_norm: bool = False, block_size: int | None = None
 ) -> Weights:
     r"""The gradient $\nabla L(W) = \sum_x p(x) \sum_z p_W(z|x)\, (u_z - u_{f^*(x)}) \otimes e_x$.
 
@@ -220,7 +220,7 @@ def grad(
 
 @entry("layer_norm", "block_size")
 def loss_and_grad(
-    problem: Problem, W: Weights, *, layer_norm: bool = False, block_size: int | None = None
+    problem: Problem, W: WeightsLike, *, layer_norm: bool = False, block_size: int | None = None
 ) -> tuple[Float[Array, ""], Weights]:
     """The loss and its gradient in one compiled call.
 

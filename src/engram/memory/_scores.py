@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int
 
-from engram._types import Array, Scores, Weights
+from engram._types import Array, Scores, WeightsLike
 from engram.memory._blocks import choose_block, map_blocks
 from engram.memory._entry import entry
 from engram.problem import Problem
@@ -26,8 +26,8 @@ def outputs_first(problem: Problem) -> bool:
     return M * d * (2 * k + N) < N * k * (d + M)
 
 
-def readout(problem: Problem, W: Weights, layer_norm: bool) -> Readout:
-    E, U = jnp.asarray(problem.inputs), jnp.asarray(problem.outputs)
+def readout(problem: Problem, W: WeightsLike, layer_norm: bool) -> Readout:
+    E, U, W = map(jnp.asarray, (problem.inputs, problem.outputs, W))
     if outputs_first(problem) and not layer_norm:
         return Readout(E, U @ W)
     h = E @ W.T
@@ -53,7 +53,7 @@ def label_margins(w: Scores, label: Int[Array, " N"]) -> Float[Array, " N"]:
 
 
 @entry("layer_norm")
-def scores(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scores:
+def scores(problem: Problem, W: WeightsLike, *, layer_norm: bool = False) -> Scores:
     r"""Scores $w_{xy} = \langle u_y, W e_x \rangle$ of every pair, shape (N, M).
 
     Paper: eq:particles. Section 3 once prints the transpose, $\langle e_x, W u_y \rangle$.
@@ -63,7 +63,7 @@ def scores(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scores:
 
 
 @entry("layer_norm")
-def recall_probs(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scores:
+def recall_probs(problem: Problem, W: WeightsLike, *, layer_norm: bool = False) -> Scores:
     r"""Recall probabilities $p_W(y|x) \propto \exp w_{xy}$, shape (N, M); rows sum to 1.
 
     Paper: eq:model-prob.
@@ -74,7 +74,7 @@ def recall_probs(problem: Problem, W: Weights, *, layer_norm: bool = False) -> S
 
 @entry("layer_norm", "block_size")
 def predict(
-    problem: Problem, W: Weights, *, layer_norm: bool = False, block_size: int | None = None
+    problem: Problem, W: WeightsLike, *, layer_norm: bool = False, block_size: int | None = None
 ) -> Int[Array, " N"]:
     r"""The recalled token $f_W(x) = \arg\max_y w_{xy}$; ties go to the lowest index.
 
@@ -87,7 +87,7 @@ def predict(
 
 @entry("layer_norm", "block_size")
 def margins(
-    problem: Problem, W: Weights, *, layer_norm: bool = False, block_size: int | None = None
+    problem: Problem, W: WeightsLike, *, layer_norm: bool = False, block_size: int | None = None
 ) -> Float[Array, " N"]:
     r"""Margins $m(x) = w_{x f^*(x)} - \max_{y \ne f^*(x)} w_{xy}$: positive means recalled.
 
@@ -102,7 +102,7 @@ def margins(
 
 
 @entry("layer_norm")
-def class_margins(problem: Problem, W: Weights, *, layer_norm: bool = False) -> Scores:
+def class_margins(problem: Problem, W: WeightsLike, *, layer_norm: bool = False) -> Scores:
     r"""Margins against each class, $m_y(x) = w_{x f^*(x)} - w_{xy}$; zero at the target itself.
 
     Paper: eq:margin.

@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from engram._checks import InputError, check_floats
 from engram._precision import traceable
@@ -107,7 +107,7 @@ class MemorySystem(AbstractSystem):
         lengths = np.linalg.norm(self.problem.inputs @ np.asarray(state).T, axis=1)
         if (lengths == 0).any():
             x = int(np.argmin(lengths))
-            name = str(x) if self.problem.names is None else self.problem.shown_names()[x]
+            name = self.problem.shown_names()[x]
             raise InputError(
                 f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token {name}. "
                 "Start from small random weights."
@@ -117,7 +117,7 @@ class MemorySystem(AbstractSystem):
     def is_bounded(self) -> bool:
         return self.layer_norm
 
-    def draw_start(self, scale: Any, seed: Any) -> Weights:
+    def draw_start(self, scale: Scalar, seed: PRNGKeyArray | int) -> Weights:
         return self.problem.draw_start(scale, seed)
 
     def size(self, state: Weights) -> int:

@@ -111,7 +111,7 @@ class Events(AbstractFold):
 
     reads_states = False
 
-    def _packed(self, parts: Any) -> Any:
+    def _packed(self, parts: PyTree) -> Any:
         return parts if self.capacity == 0 else jnp.stack(parts)
 
     def init(self, system: AbstractSystem, state: PyTree) -> Found:

@@ -16,21 +16,21 @@ class Folds(AbstractFold):
     def reads_states(self) -> bool:
         return any(fold.reads_states for fold in self.folds)
 
-    def init(self, system: AbstractSystem, state: PyTree) -> Any:
+    def init(self, system: AbstractSystem, state: PyTree) -> PyTree:
         return tuple(fold.init(system, state) for fold in self.folds)
 
-    def update(self, folded: Any, index: Array, moment: Moment) -> Any:
+    def update(self, folded: PyTree, index: Array, moment: Moment) -> PyTree:
         return tuple(
             fold.update(part, index, moment) for fold, part in zip(self.folds, folded, strict=True)
         )
 
-    def describe(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+    def describe(self, folded: PyTree, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         return self._all("describe", folded, last)
 
-    def describe_all(self, folded: Any, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+    def describe_all(self, folded: PyTree, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         return self._all("describe_all", folded, last)
 
-    def _all(self, method: str, folded: Any, last: int) -> dict[str, Any]:
+    def _all(self, method: str, folded: PyTree, last: int) -> dict[str, Any]:
         described: dict[str, Any] = {}
         for fold, part in zip(self.folds, folded, strict=True):
             for name, value in getattr(fold, method)(part, last).items():

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 
 from engram._checks import InputError
-from engram._types import Array
+from engram._types import Array, PyTree
 from engram.dynamics import Moment, moment_of
 from engram.observables._names import AbstractObservable, make_observable
 from engram.registry import check_table
@@ -19,7 +19,7 @@ class Record(eqx.Module):
     observables: tuple[AbstractObservable, ...]
     key: Any = None
 
-    def __call__(self, system: Any, dynamics: Any, carry: Any) -> dict[str, Array]:
+    def __call__(self, system: Any, dynamics: Any, carry: PyTree) -> dict[str, Array]:
         return self.at(moment_of(system, dynamics, carry, self.key))
 
     def at(self, moment: Moment) -> dict[str, Array]:

@@ -20,7 +20,7 @@ class Shown(AbstractSystem):
     def look(self, state: Look, law: Array | None = None) -> Look:
         return state
 
-    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> Any:
+    def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> PyTree:
         self._does_not_know("grad")
 
 
@@ -43,7 +43,7 @@ def events_of_series(
     T = len(jax.tree.leaves(series)[0])
     first = with_capacity(events.init(system, row(0)), T)  # so that nothing is lost
 
-    def take(folded: Any, k: Array) -> tuple[Any, None]:
+    def take(folded: PyTree, k: Array) -> tuple[Any, None]:
         zero = jnp.zeros((), int)
         state = row(k)
         moment = Moment(system, dynamics, Carry(k, state, None, zero), system.look(state))

@@ -5,7 +5,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Float
 
 from engram._checks import InputError, check_count
-from engram._types import Array, ArrayLike, Scalar, Scores
+from engram._types import Array, Scalar, Scores, ScoresLike
 from engram.particles._entry import entry
 from engram.particles._force import spread
 from engram.particles._recall import centred
@@ -13,16 +13,16 @@ from engram.problem import Problem
 from engram.special import largest_eigenpairs, normals
 
 
-def _curve(problem: Problem, w: Scores, v: Scores) -> Scores:
+def _curve(problem: Problem, w: ScoresLike, v: ScoresLike) -> Scores:
     r"""$p(x)\,(\mathrm{diag}(q) - q q^\top)\, v$ for each token, as a sum over pairs of classes."""
-    w = centred(w)
+    w, v = centred(w), jnp.asarray(v)
     q = jnp.exp(w - logsumexp(w, axis=1, keepdims=True))
     # sum_z q_y q_z (v_y - v_z): the term z = y drops out, so a saturated q costs no digits.
     differences = v[:, :, None] - v[:, None, :]
     return problem.probs[:, None] * q * jnp.einsum("xz,xyz->xy", q, differences)
 
 
-def _root(problem: Problem, w: Scores) -> Float[Array, "N M M"]:
+def _root(problem: Problem, w: ScoresLike) -> Float[Array, "N M M"]:
     r"""L with $L L^\top = p\,(\mathrm{diag}(q) - q q^\top)$: columns $\sqrt{p q_z}\,(1_z - q)$."""
     w = centred(w)
     q = jnp.exp(w - logsumexp(w, axis=1, keepdims=True))
@@ -34,7 +34,7 @@ def _root(problem: Problem, w: Scores) -> Float[Array, "N M M"]:
 
 
 @entry()
-def hvp(problem: Problem, w: Scores, v: Scores) -> Scores:
+def hvp(problem: Problem, w: ScoresLike, v: ScoresLike) -> Scores:
     """The Hessian applied to a direction, both seen through the particles.
 
     If `v` are the scores of a direction V, the result are the scores of the Hessian times V.
@@ -45,20 +45,20 @@ def hvp(problem: Problem, w: Scores, v: Scores) -> Scores:
 
 
 @entry("num")
-def _top(problem: Problem, w: Scores, *, num: int) -> tuple[Array, Array]:
+def _top(problem: Problem, w: ScoresLike, *, num: int) -> tuple[Array, Array]:
     # The Hessian is J^T B J with B = L L^T; L^T (J J^T) L has the same nonzero eigenvalues.
     L = _root(problem, w)
 
     def operator(v):
         return jnp.einsum("xyz,xy->xz", L, spread(problem, jnp.einsum("xyz,xz->xy", L, v)))
 
-    start = normals(0, w.shape, w.dtype)
+    start = normals(0, L.shape[:2], L.dtype)
     pairs = largest_eigenpairs(operator, start, num)
     return pairs.value, pairs.residual
 
 
 def top_eigenvalues(
-    problem: Problem, w: ArrayLike, num: int = 1
+    problem: Problem, w: ScoresLike, num: int = 1
 ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
     """The largest eigenvalues of the Hessian in W and their residuals, matrix-free.
 
@@ -70,7 +70,7 @@ def top_eigenvalues(
     return _top(problem, w, num=num)
 
 
-def sharpness(problem: Problem, w: ArrayLike) -> Scalar:
+def sharpness(problem: Problem, w: ScoresLike) -> Scalar:
     """The largest eigenvalue of the Hessian in W.
 
     Paper: fig:sharpness.
@@ -79,7 +79,7 @@ def sharpness(problem: Problem, w: ArrayLike) -> Scalar:
 
 
 @entry()
-def spectrum(problem: Problem, w: Scores) -> Float[Array, " n"]:
+def spectrum(problem: Problem, w: ScoresLike) -> Float[Array, " n"]:
     """The N M eigenvalues of the Hessian seen by the particles, in falling order.
 
     Its nonzero ones are those of the Hessian in W; the number of zeros differs.
@@ -89,4 +89,4 @@ def spectrum(problem: Problem, w: Scores) -> Float[Array, " n"]:
     L = _root(problem, w)
     E, U = problem.inputs, problem.outputs
     between = jnp.einsum("xyz,yw,vwk->xzvk", L, U @ U.T, L) * (E @ E.T)[:, None, :, None]
-    return jnp.linalg.eigvalsh(between.reshape(w.size, w.size))[::-1]
+    return jnp.linalg.eigvalsh(between.reshape(len(E) * len(U), -1))[::-1]

@@ -4,13 +4,13 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 from jaxtyping import Float
 
-from engram._types import Array, Scores
+from engram._types import Array, Scores, ScoresLike
 from engram.particles._entry import entry
 from engram.particles._recall import centred, hits, log_misses
 from engram.problem import Problem
 
 
-def pull(problem: Problem, w: Scores, law: Array) -> Scores:
+def pull(problem: Problem, w: ScoresLike, law: Array) -> Scores:
     r"""The derivative of the loss in the scores, $p(x) (p_W(y|x) - 1_{y = f^*(x)})$.
 
     Each entry is a difference of two products of probabilities that are both exact in the log
@@ -39,7 +39,7 @@ def spread(problem: Problem, c: Scores) -> Scores:
 
 
 @entry()
-def score_grad(problem: Problem, w: Scores) -> Scores:
+def score_grad(problem: Problem, w: ScoresLike) -> Scores:
     """The derivative of the loss in the scores themselves, as if they were free.
 
     The gradient in W is `outputs.T @ score_grad.T @ inputs`.
@@ -50,7 +50,7 @@ def score_grad(problem: Problem, w: Scores) -> Scores:
 
 
 @entry()
-def grad(problem: Problem, w: Scores) -> Scores:
+def grad(problem: Problem, w: ScoresLike) -> Scores:
     r"""The projected gradient $\langle \nabla L(W), u_j \otimes e_i \rangle$, as a function of the scores.
 
     $$\sum_x p(x)\, \alpha_{ix} \sum_z \beta_{jz f^*(x)}\, p_W(z|x)$$
@@ -61,7 +61,7 @@ def grad(problem: Problem, w: Scores) -> Scores:
 
 
 @entry()
-def force(problem: Problem, w: Scores) -> Float[Array, "N M"]:
+def force(problem: Problem, w: ScoresLike) -> Float[Array, "N M"]:
     r"""The velocity of each particle under gradient flow; times $\eta$, its step under descent.
 
     Paper: eq:interaction.

@@ -115,7 +115,9 @@ class MarginSystem(ScoreSystem):
         return jnp.sqrt(jnp.square(direction.margins).sum())
 
     def noise(self, state: MarginState, key: PRNGKeyArray) -> MarginState:
-        raise InputError("`noise_scale` shakes W beyond the margins. Use space='weights'.")
+        raise InputError(
+            "`noise_scale` adds noise to W that margins cannot represent. Use space='weights'."
+        )
 
     def outline(self, state: MarginState) -> Float[Array, " K"]:
         return state.margins
@@ -129,7 +131,7 @@ class BareMarginSystem(MarginSystem):
 
     def __init__(self, problem: Problem):
         super().__init__(problem)
-        self.origin = None
+        self.origin: Weights | None = None
 
     def start(self, W: Weights | None = None) -> MarginState:
         state = super().start(W)

@@ -79,8 +79,8 @@ def add_key(axes: Axes, title: str | None = None) -> None:
 
 
 def _name(line: xr.DataArray, of: str, column: int) -> str:
-    """A token by its name, or by its number from one; positions and triggers by their own numbers."""
-    name = line[of].values.item() if of in line.coords and of != "token" else column + 1
+    """A token, a position or a trigger by its name or number."""
+    name = line[of].values.item() if of in line.coords else column
     if of in line.coords and line[of].dtype.kind in "OSU":
         name = shown_name(str(line[of].values))
     return f"{of} {name}"

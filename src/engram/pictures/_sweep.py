@@ -85,17 +85,14 @@ class _View(NamedTuple):
 
 
 def _numbered(field: xr.DataArray) -> xr.DataArray:
-    """Axes that go by names as axes of numbers from zero, which keep the names for their ticks.
-
-    Tokens without names are called by their numbers from one.
-    """
+    """Axes that go by names as axes of numbers from zero, which keep the names for their ticks."""
     shown = {
         dim: [_titles.shown_name(str(name)) for name in field[dim].values]
         for dim in field.dims
         if dim in field.coords and field[dim].dtype.kind in "OSU"
     }
     if "token" in field.dims and "token" not in shown:
-        shown["token"] = [str(index + 1) for index in range(field.sizes["token"])]
+        shown["token"] = [str(index) for index in range(field.sizes["token"])]
     return field.assign_coords(
         {dim: (dim, np.arange(len(names)), {"names": names}) for dim, names in shown.items()}
     )
@@ -256,6 +253,8 @@ def _draw_curves(axes: Axes, panel: xr.DataArray, across: str, look: _Look) -> N
         axes.plot(x, panel.values, ".-", color=plotting.COLOURS[0], ms=4)
     if isinstance(look.norm, LogNorm):
         axes.set_yscale("log")
+        if np.nanmax(panel.values) < 300 * np.nanmin(panel.values):
+            plotting.log_ticks(axes.yaxis)
     if isinstance(look.norm, CenteredNorm):
         axes.axhline(0, color="0.55", lw=0.8, zorder=0)
     axes.set_ylabel(_titles.value_words(panel))

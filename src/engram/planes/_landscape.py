@@ -9,6 +9,7 @@ import xarray as xr
 
 from engram import memory
 from engram._checks import InputError, check_count
+from engram._types import ArrayLike
 from engram.memory import dense
 from engram.planes._plane import Plane
 from engram.problem import Problem
@@ -22,8 +23,8 @@ def landscape(
     plane: Plane,
     quantities: Sequence[str] = ("loss", "error"),
     *,
-    first: Any = (-10.0, 10.0, 100),
-    second: Any = (-10.0, 10.0, 100),
+    first: tuple[float, float, int] | ArrayLike = (-10.0, 10.0, 100),
+    second: tuple[float, float, int] | ArrayLike = (-10.0, 10.0, 100),
 ) -> xr.Dataset:
     """Evaluate a problem over a grid of a plane.
 

@@ -135,15 +135,16 @@ def max_margin_plane(problem: Problem, W: ArrayLike) -> Plane:
 
     Paper: Section 4.2, f_2 and f_1, for any separable problem.
     """
-    W = check_floats("W", W, ndim=2, axes="(k, d)")
+    weights = check_floats("W", W, ndim=2, axes="(k, d)")
     first = np.asarray(max_margin(problem))
     first = first / np.linalg.norm(first)
-    rest = np.asarray(memory.project_on_updates(problem, W))
-    rest = rest - (rest * first).sum() * first
+    moved = np.asarray(memory.project_on_updates(problem, weights))
+    rest = moved - (moved * first).sum() * first
     size = np.linalg.norm(rest)
-    if size <= 1e-12 * max(1.0, np.linalg.norm(W)):
+    if size <= 1e-12 * max(1.0, np.linalg.norm(weights)):
         raise InputError(
             "`W` must not lie along the max-margin direction: it gives no second axis."
         )
-    origin = W - np.asarray(memory.project_on_updates(problem, W))
-    return plane_through(first, rest / size, origin=origin, names=("max margin", "remainder"))
+    return plane_through(
+        first, rest / size, origin=weights - moved, names=("max margin", "remainder")
+    )

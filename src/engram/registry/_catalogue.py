@@ -27,7 +27,7 @@ _SEED = Field(
     "Seed of the draw.", bounds=(0, 2**63 - 1), type=int, default=0, static=False, argument="key"
 )
 _NO_SEED = Field(
-    "Counts repetitions of the noise.", bounds=(0, 2**63 - 1), type=int, default=0,
+    "Index of the repetition of the noise.", bounds=(0, 2**63 - 1), type=int, default=0,
     static=False, argument="",
 )  # fmt: skip
 _N = Field("Input tokens N.", bounds=(1, _MOST), type=int)
@@ -50,12 +50,12 @@ _PROBLEMS = [
     Entry(
         "problem", "two", "engram.problem:two_tokens",
         {
-            "correlation": Field("Of two tokens' embeddings.", bounds=(-1, 1), type=float),
+            "correlation": Field("Correlation of the embeddings of two tokens.", bounds=(-1, 1), type=float),
             "p1": Field("Frequency of the first of two tokens.", bounds=(0, 1), type=float),
             "dim": Field("Dimension d.", bounds=(1, _MOST), type=int, default=2),
             "seed": _NO_SEED,
         },
-        "Two tokens of a correlation, each with its own class.",
+        "Two tokens with a given correlation, each with its own class.",
     ),
     Entry(
         "problem", "orthonormal", "engram.problem:orthonormal",
@@ -91,10 +91,12 @@ _SYSTEMS = [
 _RATE = Field(
     "Learning rate eta: a number, one per step, or a schedule.", bounds=(0, None), type=_RATES
 )
-_STEPS = Field("Updates.", bounds=(0, 2**53), type=int)  # beyond they would not be exact as floats
-_BATCH = Field("Random batches of this size.", bounds=(1, 2**24), type=int)
+_STEPS = Field(
+    "Number of updates.", bounds=(0, 2**53), type=int
+)  # beyond they would not be exact as floats
+_BATCH = Field("Size of the random batches.", bounds=(1, 2**24), type=int)
 _BATCH_OR_ALL = Field(
-    "Random batches of this size; by default all the data.", bounds=(1, 2**24), type=int | None, default=None
+    "Size of the random batches; default all data.", bounds=(1, 2**24), type=int | None, default=None
 )  # fmt: skip
 _COUPLED = Field(
     "lambda of a term lambda W in the gradient; of adamw, its own decoupled decay.",
@@ -103,9 +105,9 @@ _COUPLED = Field(
 _REPLAYED = "Batches to replay, one list of samples per step."
 _TIMES = {
     "end": _optional("End time of a flow.", float, above=0),
-    "num_times": Field("Recorded times of a flow.", bounds=(2, 1_000_000), type=int, default=200),
+    "num_times": Field("Number of recorded times of a flow.", bounds=(2, 1_000_000), type=int, default=200),
     "spacing": Field("A flow's recorded times: linear or log.", type=Literal["linear", "log"], default="linear"),
-    "times": _optional("Recorded times of a flow, written out.", list[float]),
+    "times": _optional("List of the recorded times of a flow.", list[float]),
 }  # fmt: skip
 
 _DYNAMICS = [
@@ -121,7 +123,7 @@ _DYNAMICS = [
             "rtol": Field("Relative tolerance of the solver.", above=0, type=float, default=1e-11),
             "atol": Field("Absolute tolerance of the solver.", above=0, type=float, default=1e-13),
             "solver": Field("auto, explicit or implicit.", type=Literal["auto", "explicit", "implicit"], default="auto"),
-            "max_steps": Field("The most steps of the solver.", bounds=(1, _MOST), type=int, default=16384),
+            "max_steps": Field("Maximum number of steps of the solver.", bounds=(1, _MOST), type=int, default=16384),
         },
         "Gradient flow.",
         needs=(("end", "times"),),
@@ -135,10 +137,10 @@ _DYNAMICS = [
         "dynamics", "sgf", "engram.dynamics:StochasticGradientFlow",
         {
             **_TIMES,
-            "learning_rate": _optional("Learning rate of the descent that it describes.", float, bounds=(0, None)),
+            "learning_rate": _optional("Learning rate of the descent that the flow approximates.", float, bounds=(0, None)),
             "batch_size": _optional("Batch size of that descent.", int, bounds=(1, 2**24)),
             "noise_scale": _optional("Isotropic noise on W (sgf).", float, bounds=(0, None)),
-            "time_step": _optional("The largest step of the scheme.", float, above=0, static=True),
+            "time_step": _optional("Largest time step of the scheme.", float, above=0, static=True),
             "brownian": _optional("Increments of the Brownian motions, one row per step.", list[Any]),
         },
         "Stochastic gradient flow.",
@@ -165,11 +167,13 @@ _MOMENTUM = {
     "learning_rate": _RATE,
     "momentum": _share("beta of momentum, nesterov and muon.", 0.9),
 }
-_EPS = Field("Added to the root of the second moment.", bounds=(0, None), type=float, default=1e-8)
+_EPS = Field(
+    "Added to the square root of the second moment.", bounds=(0, None), type=float, default=1e-8
+)
 _ADAM = {
     "learning_rate": _RATE,
-    "b1": _share("Share of the past in the average of gradients.", 0.9),
-    "b2": _share("Share of the past in the average of squares.", 0.999),
+    "b1": _share("Weight of the past in the average of gradients.", 0.9),
+    "b2": _share("Weight of the past in the average of squared gradients.", 0.999),
     "eps": _EPS,
 }
 _DECAY = Field("Decoupled weight decay.", bounds=(0, None), type=float, default=1e-4)
@@ -183,14 +187,16 @@ _OPTIMIZERS = [
     _optimizer("plain", {"learning_rate": _RATE}, "Plain descent.", "Plain"),
     _optimizer("momentum", _MOMENTUM, "Heavy ball."),
     _optimizer("nesterov", _MOMENTUM, "Nesterov's momentum."),
-    _optimizer("normalised", {"learning_rate": _RATE}, "Steps of a given length."),
+    _optimizer("normalised", {"learning_rate": _RATE}, "Steps of fixed length along the gradient."),
     _optimizer("adam", _ADAM, "Adam."),
     _optimizer("adamw", {**_ADAM, "weight_decay": _DECAY}, "Adam with decoupled weight decay."),
     _optimizer(
         "rmsprop",
         {
             "learning_rate": _RATE,
-            "decay": _share("Share of the past in the average of squares (rmsprop).", 0.9),
+            "decay": _share(
+                "Weight of the past in the average of squared gradients (rmsprop).", 0.9
+            ),
             "eps": _EPS,
         },
         "RMSprop.",
@@ -199,7 +205,20 @@ _OPTIMIZERS = [
     _optimizer(
         "muon",
         {"learning_rate": _RATE, "momentum": _share("beta of momentum, nesterov and muon.", 0.95)},
-        "Steps along the orthogonal factor of the averaged gradient.",
+        "Steps along the nearly orthogonal factor of the averaged gradient, as optax has it.",
+    ),
+    _optimizer(
+        "exact_muon",
+        {
+            "learning_rate": _RATE,
+            "cutoff": Field(
+                "Singular values up to this share of the largest are left out (exact_muon).",
+                bounds=(0, 1),
+                type=float,
+                default=1e-10,
+            ),
+        },
+        "Steps along the orthogonal factor of the gradient, from its singular vectors.",
     ),
 ]
 
@@ -209,42 +228,42 @@ _SAMPLINGS = [
     Entry(
         "sampling", "replayed", "engram.dynamics:Replayed",
         {"batches": Field(_REPLAYED, type=list[list[int]])},
-        "Given batches.",
+        "Batches from a list.",
     ),
     Entry(
         "sampling", "epochs", "engram.dynamics:Epochs",
-        {"counts": Field("How often each sample is in the data.", type=list[int] | list[list[int]]), "batch_size": _BATCH},
+        {"counts": Field("Number of times that each sample is in the data.", type=list[int] | list[list[int]]), "batch_size": _BATCH},
         "Each sample once per epoch.",
     ),
     Entry(
         "sampling", "curriculum", "engram.dynamics:Curriculum",
         {
-            "laws": Field("One law of the data per stage.", type=list[list[float]] | list[list[list[float]]]),
-            "lengths": Field("Steps of each stage.", type=list[int]),
+            "laws": Field("Frequencies of the samples in each stage.", type=list[list[float]] | list[list[list[float]]]),
+            "lengths": Field("Number of steps of each stage.", type=list[int]),
         },
-        "Laws that follow one another: a curriculum, or tasks.",
+        "Frequencies that change by stages: a curriculum, or tasks one after another.",
     ),
 ]  # fmt: skip
 
 _SCHEDULES = [
     Entry(
         "schedule", "warmup", "engram.dynamics:warmup",
-        {"peak": Field("The rate that it reaches.", bounds=(0, None), type=float), "steps": Field("In how many steps.", bounds=(1, _MOST), type=int)},
-        "Up in equal steps, then constant.",
+        {"peak": Field("Learning rate at the end of the rise.", bounds=(0, None), type=float), "steps": Field("Number of steps of the rise.", bounds=(1, _MOST), type=int)},
+        "Linear rise, then constant.",
     ),
     Entry(
         "schedule", "cosine", "engram.dynamics:cosine",
         {
-            "peak": Field("The rate that it begins with.", bounds=(0, None), type=float),
-            "steps": Field("In how many steps.", bounds=(1, _MOST), type=int),
-            "end": Field("The rate that it ends with.", bounds=(0, None), type=float, default=0.0),
+            "peak": Field("Initial learning rate.", bounds=(0, None), type=float),
+            "steps": Field("Number of steps of the decay.", bounds=(1, _MOST), type=int),
+            "end": Field("Final learning rate.", bounds=(0, None), type=float, default=0.0),
         },
-        "Down along half a cosine, then constant.",
+        "Decay along half a cosine, then constant.",
     ),
     Entry(
         "schedule", "piecewise", "engram.dynamics:piecewise",
-        {"rates": Field("The rates.", bounds=(0, None), type=list[float]), "changes": Field("The first step of each but the first.", bounds=(0, _MOST), type=list[int])},
-        "Constant rates that change at given steps.",
+        {"rates": Field("Learning rates.", bounds=(0, None), type=list[float]), "changes": Field("First step of each rate after the first one.", bounds=(0, _MOST), type=list[int])},
+        "Constant learning rates that change at given steps.",
     ),
 ]  # fmt: skip
 
@@ -320,8 +339,8 @@ _EVENTS = [
         "event", "events", "engram.observables:Events",
         {
             "spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1),
-            "parts": Field("What to look for.", type=list[Literal["accuracy", "losses", "peaks", "tokens"]], default=["accuracy", "losses", "peaks", "tokens"]),
-            "capacity": _optional("Entries of the ledger at a time.", int, bounds=(0, _MOST)),
+            "parts": Field("Events to detect.", type=list[Literal["accuracy", "losses", "peaks", "tokens"]], default=["accuracy", "losses", "peaks", "tokens"]),
+            "capacity": _optional("Number of entries that the ledger holds at a time.", int, bounds=(0, _MOST)),
         },
         "Perfect accuracy, spikes and peaks, tokens learnt, forgotten and re-learnt.",
     ),
@@ -337,41 +356,41 @@ _TABLES = [
             "record": Field("Observable to record; repeat for more.", type=list[str | dict[str, Any]], default=["loss", "error", "margins"]),
             "space": Field("auto, weights, particles or margins.", type=Literal["auto", "weights", "particles", "margins"], default="auto"),
             "seed": Field("Seed of the problem, the start and the noise.", bounds=(0, 2**63 - 1), type=int, default=0),
-            "start_scale": Field("Random start of this scale; 0 is W = 0.", bounds=(0, None), type=float, default=0.0),
-            "every": _optional("Record every so many steps.", int, bounds=(1, _MOST)),
-            "points": _optional("Record about so many steps, log-spaced.", int, bounds=(2, _RECORDS)),
+            "start_scale": Field("Scale of the random start; 0 is W = 0.", bounds=(0, None), type=float, default=0.0),
+            "every": _optional("Record every n-th step.", int, bounds=(1, _MOST)),
+            "points": _optional("Number of recorded steps, spaced logarithmically.", int, bounds=(2, _RECORDS)),
             "stop": _optional(
                 "'perfect' ends at the first step without error.",
                 Literal["perfect"] | dict[Literal["loss", "error", "grad_norm"], float],
                 bounds=(None, float("inf")),
             ),
-            "events": Field("What to look for at every step; repeat for more.", type=list[str | dict[str, Any]], default=["events"]),
+            "events": Field("Events to detect at every step; repeat for more.", type=list[str | dict[str, Any]], default=["events"]),
             "spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1),
         },
     ),
     Entry(
         "sweep", "sweep", "",
         {
-            "observables": Field("What to measure of each run.", type=list[str | dict[str, Any]], default=["first_perfect"]),
+            "observables": Field("What to measure in each run.", type=list[str | dict[str, Any]], default=["first_perfect"]),
             "chunk": _optional("Cells per unit of work.", int, bounds=(1, 2**24)),
-            "seed": Field("From which the random numbers of a cell derive.", bounds=(0, 2**63 - 1), type=int, default=0),
+            "seed": Field("Seed of the random numbers of all cells.", bounds=(0, 2**63 - 1), type=int, default=0),
         },
     ),
     Entry(
         "transformer", "transformer", "engram.transformer:Config",
         {
             "dim": Field("Width d.", type=int, default=64),
-            "matrices": Field("What is trained, of wo2, wk2, wk1.", type=list[Literal["wo2", "wk2", "wk1"]], default=["wo2", "wk2", "wk1"]),
-            "sequences": Field("How many; in the paper 16384.", type=int, default=1024),
-            "length": Field("Positions.", type=int, default=256),
-            "num_triggers": Field("How many tokens are triggers.", type=int, default=5),
+            "matrices": Field("Matrices to train: wo2, wk2, wk1.", type=list[Literal["wo2", "wk2", "wk1"]], default=["wo2", "wk2", "wk1"]),
+            "sequences": Field("Number of sequences; the paper has 16384.", type=int, default=1024),
+            "length": Field("Number of positions in a sequence.", type=int, default=256),
+            "num_triggers": Field("Number of trigger tokens.", type=int, default=5),
             "triggers": Field("frequent, or random: drawn for each sequence.", type=Literal["frequent", "random"], default="frequent"),
-            "outputs": Field("Law of the outputs: uniform or bigram.", type=Literal["uniform", "bigram"], default="uniform"),
+            "outputs": Field("Distribution of the outputs: uniform or bigram.", type=Literal["uniform", "bigram"], default="uniform"),
             "vocabulary": _optional("Keep only the most frequent characters.", int),
-            "corpus": _optional("Count bigrams from this text, of at most 256 characters.", str),
-            "zero_start": Field("Start what is trained at zero.", type=bool, default=False),
-            "embedding_scale": Field("Factor of the embeddings, N(0,1) otherwise.", type=float, default=1.0),
-            "scale_scores": Field("Attention scores / sqrt d, or not.", type=bool, default=True),
+            "corpus": _optional("Count bigrams in this text file, with at most 256 different characters.", str),
+            "zero_start": Field("Start the trained matrices at zero.", type=bool, default=False),
+            "embedding_scale": Field("Scale of the embeddings; 1 is N(0,1).", type=float, default=1.0),
+            "scale_scores": Field("Divide attention scores by sqrt d.", type=bool, default=True),
             "dtype": Field("float32 or float64.", type=Literal["float32", "float64"], default="float32"),
             "seed": Field("Seed of sequences, weights and batches.", type=int, default=0),
         },

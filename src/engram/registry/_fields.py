@@ -96,9 +96,9 @@ def forms_of(type_: Any) -> tuple[Any, ...]:
 
 
 def read_fields(target: Callable[..., Any], supplied: Collection[str]) -> dict[str, Field]:
-    """The fields of a class or a function, from its signature, besides those that others supply."""
+    """The fields of a class or a function, from its signature, other than those that are supplied."""
     hints = _hints(target)
-    found = {}
+    fields = {}
     for name, parameter in inspect.signature(target).parameters.items():
         if name in supplied or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
@@ -107,30 +107,30 @@ def read_fields(target: Callable[..., Any], supplied: Collection[str]) -> dict[s
         base = typing.get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
         field = notes[0] if notes else Field()
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
-        found[name] = dataclasses.replace(
+        fields[name] = dataclasses.replace(
             field,
             type=field.type or (base if _is_plain(base) else _ANYTHING),
             default=default if field.is_required else field.default,
         )
-    return found
+    return fields
 
 
 def _hints(target: Any) -> dict[str, Any]:
     """Annotations by name; those of a class lie at its attributes or at its `__init__`."""
     sources = [target, target.__init__] if isinstance(target, type) else [target]
-    found: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
     for source in sources:
         try:
             hints = typing.get_type_hints(source, include_extras=True)
         except Exception:  # a name that is known to a type checker only
             continue
         # Of an attribute and an argument of one name, the one that says more.
-        found |= {
+        annotations |= {
             name: hint
             for name, hint in hints.items()
-            if not hasattr(found.get(name), "__metadata__")
+            if not hasattr(annotations.get(name), "__metadata__")
         }
-    return found
+    return annotations
 
 
 def _is_plain(hint: Any) -> bool:

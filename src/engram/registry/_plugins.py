@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from engram._errors import InputError
+from engram._errors import InputError, place_of
 from engram.registry._entries import Entry
 
 _paths: dict[str, str] = {}  # of modules that were given as files
@@ -31,19 +31,20 @@ def load_plugin(source: str) -> None:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's code does
         said = " ".join(str(error).split())
+        where = f", in {place}" if (place := place_of(error)) else ""
         raise InputError(
-            f"--plugin {source} cannot be loaded ({type(error).__name__}: {said}). Run it by itself to "
-            "see where it fails."
+            f"the plugin {source} cannot be loaded ({type(error).__name__}: {said}{where}). Run it by itself "
+            "or set ENGRAM_TRACEBACK=1 to see where it fails."
         ) from error
 
 
 def _load_file(path: Path) -> None:
     if not path.is_file():
-        raise InputError(f"--plugin {path} is not a file. Check the name.")
+        raise InputError(f"the plugin {path} is not a file. Check the name.")
     name = path.stem
     if name in sys.modules and _paths.get(name) != str(path.resolve()):
         raise InputError(
-            f"--plugin {path} would hide the module {name!r}, which is loaded. Rename the file."
+            f"the plugin {path} would hide the module {name!r}, which is loaded. Rename the file."
         )
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -94,6 +95,6 @@ def load_origins(known: list[dict[str, str]]) -> None:
             load_plugin(each.get("path", each["module"]))
         if _origin(each["module"]).get("sha256") != each.get("sha256"):
             raise InputError(
-                f"the plugin {each['module']} is another one here than where the work was planned. Use the "
+                f"the plugin {each['module']} differs from the one that the work was planned with. Use the "
                 "same file everywhere."
             )

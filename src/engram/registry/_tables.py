@@ -76,14 +76,14 @@ def fields_of(kind: str, table: Mapping[str, Any]) -> dict[str, Field]:
 def all_fields(kind: str) -> dict[str, Field]:
     """What tables of this kind may have, whatever they choose; a default only where all agree on it."""
     kinds = (kind, "practical", "optimizer", "sampling") if kind == "dynamics" else (kind,)
-    found: dict[str, Field] = {}
+    fields: dict[str, Field] = {}
     for name, field in [
         item for each in kinds for entry in entries(each).values() for item in entry.fields.items()
     ]:
-        first = found.setdefault(name, dataclasses.replace(field, type=field.type | None))
+        first = fields.setdefault(name, dataclasses.replace(field, type=field.type | None))
         if field.is_required or field.default != first.default:
-            found[name] = dataclasses.replace(first, default=None)
-    return found
+            fields[name] = dataclasses.replace(first, default=None)
+    return fields
 
 
 def option_of(kind: str, field: str) -> str:

@@ -67,14 +67,15 @@ def read_table(
     add = lambda field, words: faults.append(
         Fault(kind, next(iter(chosen.values()), None), field, words)
     )
-    everything = all_fields(kind)
-    fields = everything if entry is None else fields_of(kind, chosen)
+    fields = all_fields(kind) if entry is None else fields_of(kind, chosen)
     rest = {name: value for name, value in given.items() if name not in chosen}
-    if unused := sorted(name for name in rest if name not in fields and name in everything):
+    unknown = rest.keys() - fields.keys()
+    unused = sorted(unknown & all_fields(kind).keys()) if unknown else []
+    if unused:
         add("", f"does not take {', '.join(unused)}. Leave it out.")
     for name, value in rest.items():
         if name not in fields and name not in unused:
-            move = near(name, fields, "Check its spelling, or remove it.")
+            move = near(name, [*fields, *chosen], "Check its spelling, or remove it.")
             add(str(name), f"no such field, got {reprlib.repr(value)}. {move}")
     read = {}
     for name, field in fields.items():
@@ -171,7 +172,7 @@ def _inside(
         read = {
             key: _suited(field, inner[-1], item, f"{place}.{key}", is_plain) for key, item in items
         }
-        faults = [fault for _, found in read.values() for fault in found]
+        faults = [fault for _, its_faults in read.values() for fault in its_faults]
         if origin is dict and (words := _choices(inner[0])):
             unknown = [key for key in value if key not in words]
             known = ", ".join(map(repr, words))

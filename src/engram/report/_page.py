@@ -3,20 +3,19 @@
 import base64
 import dataclasses
 import datetime
-import io
 import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from matplotlib.figure import Figure
 
 import engram
 from engram._files import written_whole
+from engram._pages import page_templates, png_text
 from engram.audits import Finding, curves_of, draw, in_words, where
-from engram.figures import Comparison, Made
+from engram.figures import Comparison, FigureResult
 from engram.report._machine import commit, machine, versions
 from engram.report._typeset import typeset
 
@@ -49,7 +48,7 @@ class Run:
     """One run of `engram reproduce`.
 
     Args:
-        made: The figures, in order.
+        figures: The figures, in order.
         claims: The claims, checked. None if they were not asked for, or are pending.
         command: What was typed.
         scale: "tiny", "quick", "medium" or "paper".
@@ -58,7 +57,7 @@ class Run:
         missing: What an interruption left undone.
     """
 
-    made: Sequence[Made]
+    figures: Sequence[FigureResult]
     claims: Sequence[Checked] | None
     command: str
     scale: str
@@ -70,9 +69,9 @@ class Run:
     def faults(self) -> list[str]:
         """What is out of tolerance or not as on record, one line each."""
         rows = [
-            f"{made.name}: {row.quantity}: {_fault(row)}"
-            for made in self.made
-            for row in made.comparisons
+            f"{figure.name}: {row.quantity}: {_fault(row)}"
+            for figure in self.figures
+            for row in figure.comparisons
             if not row.is_ok
         ]
         changed = [claim for claim in self.claims or () if claim.changes]
@@ -93,22 +92,27 @@ PAPER = "https://arxiv.org/abs/2402.18724"
 
 def summary(run: Run) -> list[str]:
     """The page in five sentences: what was made, how it compares, the claims, what is seen, what is wrong."""
-    rows = [row for made in run.made for row in made.comparisons if row.reference is not None]
+    rows = [
+        row for figure in run.figures for row in figure.comparisons if row.reference is not None
+    ]
     inside, claims = sum(row.is_ok for row in rows), run.claims or ()
-    counts = Counter(claim.verdict for claim in claims)
+    printed = [claim for claim in claims if claim.record["label"]]
+    counts = Counter(claim.verdict for claim in printed)
     verdicts = (("HOLDS", "true as printed"), ("HOLDS-UNDER-CONDITIONS", "true under further conditions"),
                 ("FALSE-AS-PRINTED", "false as printed"), ("TYPO", "misprinted"),
                 ("NOT-TESTABLE", "not testable"))  # fmt: skip
     judged = ", ".join(f"{counts[name]} {words}" for name, words in verdicts if counts[name])
-    pictures = _listed([made.name for made in run.made]) or "No figure"
-    shown = next((made for made in run.made if made.name == "fig2"), next(iter(run.made), None))
+    pictures = _listed([figure.name for figure in run.figures]) or "No figure"
+    shown = next(
+        (figure for figure in run.figures if figure.name == "fig2"), next(iter(run.figures), None)
+    )
     faults = len(run.faults)
     return [
-        f"{pictures} of the paper {'was' if len(run.made) < 2 else 'were'} computed again from the authors' settings, at the scale `{run.scale}`.",
+        f"{pictures} of the paper {'was' if len(run.figures) < 2 else 'were'} computed again from the authors' settings, at the scale `{run.scale}`.",
         f"Of {len(rows)} comparisons with reference values, {inside} are within their tolerances."
         if rows
         else "There was no reference value to compare with.",
-        f"Of the {len(claims)} claims of the paper that were checked by running them, these are the verdicts: {judged}."
+        f"Of the {len(printed)} claims of the paper that were checked by running them, these are the verdicts: {judged}."
         if claims
         else "The claims of the paper were not checked in this run; `engram audit` checks them.",
         f"What to see first is in {_listed([shown.name])}: {shown.findings[0].rstrip('.')}."
@@ -130,26 +134,21 @@ def write_report(run: Run, path: Path) -> None:
 
 def render(run: Run) -> str:
     """The page as text."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("engram.report", "."),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = page_templates("engram.report")
     environment.filters |= {
         "number": _number, "small": _small, "value": _value, "typeset": typeset,
     }  # fmt: skip
-    rows = [row for made in run.made for row in made.comparisons]
+    rows = [row for figure in run.figures for row in figure.comparisons]
     claims = run.claims or ()
     return environment.get_template("page.html").render(
+        title="engram: Learning Associative Memories with Gradient Descent, redone",
         run=run,
         version=engram.__version__,
         commit=commit(),
         paper=PAPER,
         summary=summary(run),
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        figures=[_figure(made) for made in run.made],
+        figures=[_figure(figure) for figure in run.figures],
         compared=sum(row.reference is not None for row in rows),
         unknown=sum(row.reference is None for row in rows),
         outside=sum(row.reference is not None and not row.is_ok for row in rows),
@@ -157,6 +156,7 @@ def render(run: Run) -> str:
         pending=_listed(run.pending),
         missing=_listed(run.missing),
         counts=Counter(claim.verdict for claim in claims),
+        printed=Counter(claim.verdict for claim in claims if claim.record["label"]),
         changed=sum(bool(claim.changes) for claim in claims),
         certified=sum(claim.is_certified for claim in claims),
         roots={c.record["follows_from"] or c.id for c in claims if c.verdict == "FALSE-AS-PRINTED"},
@@ -171,17 +171,17 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(titles[:-1]), *titles[-1:]] if len(titles) > 1 else titles)
 
 
-def _figure(made: Made) -> dict[str, Any]:
-    png = next(path for path in made.files if path.suffix == ".png")
-    known = [row for row in made.comparisons if row.reference is not None]
+def _figure(result: FigureResult) -> dict[str, Any]:
+    png = next(path for path in result.files if path.suffix == ".png")
+    known = [row for row in result.comparisons if row.reference is not None]
     return {
-        "made": made,
-        "number": made.name.removeprefix("fig"),
+        "result": result,
+        "number": result.name.removeprefix("fig"),
         "picture": base64.b64encode(png.read_bytes()).decode(),
-        "settings": {name: json.dumps(value) for name, value in made.settings.items()},
+        "settings": {name: json.dumps(value) for name, value in result.settings.items()},
         "known": len(known),
         "inside": sum(row.is_ok for row in known),
-        "files": [path.name for path in made.files],
+        "files": [path.name for path in result.files],
     }
 
 
@@ -210,9 +210,7 @@ def _picture(finding: Finding) -> str | None:
         return None
     figure = Figure(figsize=(5.6, 3.2), layout="constrained")
     draw(figure.subplots(), curves)
-    file = io.BytesIO()
-    figure.savefig(file, dpi=80, format="png")
-    return base64.b64encode(file.getvalue()).decode()
+    return png_text(figure, 80)
 
 
 def _number(value: float) -> str:

@@ -4,6 +4,7 @@ from engram.simulation._compare import compare as compare
 from engram.simulation._dataset import about_events_in as about_events_in
 from engram.simulation._dataset import label_events as label_events
 from engram.simulation._dataset import label_problem as label_problem
+from engram.simulation._dataset import stored_problem as stored_problem
 from engram.simulation._differences import common_part as common_part
 from engram.simulation._differences import differences as differences
 from engram.simulation._drive import drive as drive
@@ -15,4 +16,5 @@ from engram.simulation._simulate import simulate_arrays as simulate_arrays
 from engram.simulation._source import FORMAT as FORMAT
 from engram.simulation._space import choose_space as choose_space
 from engram.simulation._space import make_system as make_system
+from engram.simulation._when import When as When
 from engram.simulation._when import log_spaced as log_spaced

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 import engram
+from engram._checks import InputError
 from engram.dynamics import AbstractFlow, Context, Status, Trajectory
 from engram.observables import Record
 from engram.problem import Problem
@@ -148,6 +149,25 @@ def label_problem(problem: Problem) -> dict[str, Any]:
         for name, axes in problem.axes().items()
         if name != "probs"
     }
+
+
+def stored_problem(run: xr.Dataset) -> Problem:
+    """The problem of a run, from the arrays in its dataset."""
+    stored = {"inputs": "problem_inputs", "outputs": "problem_outputs", "probs": "probs"}
+    stored |= {"targets": "problem_targets", "clean_labels": "problem_clean_labels"}
+    arrays = {name: run.get(variable) for name, variable in stored.items()}
+    missing = [
+        stored[name] for name in ("inputs", "outputs", "probs", "targets") if arrays[name] is None
+    ]
+    if missing:
+        raise InputError(
+            f"`run` must hold its problem, and lacks {', '.join(missing)}. Give what `simulate` returned."
+        )
+    labels = {"names": run.coords.get("token"), "class_names": run.coords.get("class")}
+    arrays |= {
+        name: axis for name, axis in labels.items() if axis is not None and axis.dtype.kind in "OSU"
+    }
+    return Problem(**{name: array.values for name, array in arrays.items() if array is not None})
 
 
 def _axes_of(name: str, ndim: int) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def _of_records(run: xr.Dataset, along: str, margins: str, spike_factor: float) 
     known = run.get(margins)
     look = [None if each is None else each.values[ended] for each in (run["loss"], error, known)]
     if not ended.any():
-        raise InputError("`run` must have a finite `loss`, got none. Go on with it first.")
+        raise InputError("`run` must have a finite `loss`, got none. Continue the run first.")
     fold = Events(np.asarray(spike_factor, float))
     described = fold.describe(events_of_series(fold, Look(*look)), int(ended.sum()) - 1)
     clock = run[along].values[ended].__getitem__

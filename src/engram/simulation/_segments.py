@@ -11,6 +11,7 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._memory_limits import check_fits
+from engram._types import PyTree
 from engram.dynamics import BURST, Carry, Context, Drained, Status, Trajectory, moment_of, run
 from engram.observables import Record, events_of_series
 
@@ -21,7 +22,7 @@ _SECONDS = 0.2  # how long a segment may take, so that Ctrl-C and progress are p
 
 
 @eqx.filter_jit
-def _begin(context: Context, state: Any) -> tuple[Carry, Any]:
+def _begin(context: Context, state: PyTree) -> tuple[Carry, Any]:
     return context.begin(state), context.system.kept(state)
 
 
@@ -74,7 +75,7 @@ class Segments:
         steps: When to record, increasing.
     """
 
-    def __init__(self, context: Context, state: Any, record: Record, steps: np.ndarray):
+    def __init__(self, context: Context, state: PyTree, record: Record, steps: np.ndarray):
         self.carry, self.first = _begin(context, state)
         self.context, self.record, self.steps = context, record, steps
         self.total = context.dynamics.num_steps
@@ -173,7 +174,7 @@ class _FlowRecord(eqx.Module):
     record: Record
     context: Context
 
-    def __call__(self, state: Any) -> Any:
+    def __call__(self, state: PyTree) -> Any:
         zero, fold = jnp.zeros((), int), self.context.fold
         carry = Carry(zero, state, None, zero)
         moment = moment_of(self.context.system, self.context.dynamics, carry)
@@ -182,13 +183,13 @@ class _FlowRecord(eqx.Module):
 
 
 @eqx.filter_jit
-def _run_flow(flow: Any, context: Context, state: Any, record: Record) -> Any:
+def _run_flow(flow: Any, context: Context, state: PyTree, record: Record) -> Any:
     times, system = jnp.asarray(flow.times), context.system
     path = run(system, flow, state, at=times, record=_FlowRecord(record, context))
     return path, system.kept(state), system.kept(path.final)
 
 
-def flow_path(context: Context, state: Any, record: Record) -> tuple[Trajectory, Any]:
+def flow_path(context: Context, state: PyTree, record: Record) -> tuple[Trajectory, Any]:
     """What is recorded of a flow, on the host, and what is kept of the first state."""
     flow, fold = context.dynamics, context.fold
     first, *others = flow.attempts()

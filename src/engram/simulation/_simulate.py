@@ -32,7 +32,7 @@ from engram.simulation._segments import Segments, flow_path
 from engram.simulation._source import Request, source_of
 from engram.simulation._space import check_space, choose_space, make_system
 from engram.simulation._stop import make_stop
-from engram.simulation._when import choose_steps
+from engram.simulation._when import When
 from engram.system import AbstractSystem
 
 
@@ -53,6 +53,7 @@ def simulate(
     record: str | Sequence[str | Table] = ("loss", "error", "margins"),
     space: Space = "auto",
     key: PRNGKeyArray | int | None = None,
+    when: When | None = None,
     at: ArrayLike | None = None,
     every: int | None = None,
     points: int | None = None,
@@ -75,8 +76,9 @@ def simulate(
         space: "weights" moves W, "particles" its N x M scores, "margins" (two classes only) the N
             margins; "auto" picks the cheapest. The answer is the same. A system is its own space.
         key: A JAX key or a seed, for dynamics that draw random numbers.
-        at: The steps to record, increasing. By default every step up to 10,000 steps, beyond that
-            200 on a logarithmic scale. Flows record at their own `times`.
+        when: Which steps to record, `When(at=...)`, `When(every=...)` or `When(points=...)`; by default every
+            step up to 10,000 steps, beyond that 200 on a logarithmic scale. Flows have `times`.
+        at: Short for `when=When(at=...)`, and so are `every` and `points`.
         every: Record every so many steps, and the last.
         points: Record about this many steps, evenly on a logarithmic scale.
         stop: End early: "perfect" at the first step without error, or a number at the first with a loss of
@@ -98,8 +100,9 @@ def simulate(
     Paper: Section 2.
     """
     options = {
-        "system": system, "start": start, "record": record, "space": space, "key": key, "at": at,
-        "every": every, "points": points, "stop": stop, "events": events, "spike_factor": spike_factor,
+        "system": system, "start": start, "record": record, "space": space, "key": key, "when": when,
+        "at": at, "every": every, "points": points, "stop": stop, "events": events,
+        "spike_factor": spike_factor,
     }  # fmt: skip
     return simulate_arrays(problem, dynamics, progress=progress, **options).dataset()
 
@@ -109,11 +112,20 @@ def simulate_arrays(
     problem: Problem | AbstractSystem | Table,
     dynamics: AbstractDynamics | Table,
     *,
+    when: When | None = None,
+    at: ArrayLike | None = None,
+    every: int | None = None,
+    points: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Labelled:
     """As `simulate`, before a dataset is built of it: for callers that want arrays many times a second."""
-    request = Request(problem, dynamics, **options)
+    short = When(at, every, points)
+    if when is not None and not short.is_default:
+        raise InputError(
+            "`when` and `at`, `every` or `points` exclude each other. Give `when` alone."
+        )
+    request = Request(problem, dynamics, when=when or short, **options)
     context, state, record, space, steps = _read(request)
     complete = functools.partial(
         label, context, record, space=space, source=lambda: source_of(request)
@@ -159,17 +171,15 @@ def _read(request: Request) -> tuple[Context, Any, Record, str, np.ndarray | Non
     system.check(state)
     record = make_record(request.record, system, dynamics, key)
     fold = _read_events(request.events, request.spike_factor)
-    at, every, points, stop = request.at, request.every, request.points, request.stop
+    when, stop = request.when, request.stop
     if isinstance(dynamics, AbstractFlow):
-        if any(option is not None for option in (at, every, points, stop)):
+        if stop is not None or not when.is_default:
             raise InputError(
                 "`at`, `every`, `points` and `stop` count steps, and a flow has none. Give the flow "
                 "its `times`."
             )
         return Context(system, dynamics, fold), state, record, space, None
-    if at is None and not (every or points):
-        at = dynamics.record_at
-    steps = choose_steps(dynamics.num_steps, at, every, points)
+    steps = (When(dynamics.record_at) if when.is_default else when).steps(dynamics.num_steps)
     return (
         Context(system, dynamics, fold, make_stop(stop, system), key),
         state,

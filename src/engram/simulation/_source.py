@@ -12,9 +12,10 @@ from engram.observables import SPIKE_FACTOR
 from engram.problem import Problem, as_key
 from engram.registry import origins, table, used_in
 from engram.simulation._stop import named_stop
+from engram.simulation._when import When
 
 FORMAT = 2  # of files; 1 had no `format`, and layer norm among the dynamics
-_PLAIN = ("space", "every", "points", "stop", "spike_factor")  # what a spec has as it is given
+_PLAIN = ("space", "spike_factor")  # what a spec has as it is given
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,7 @@ class Request:
     record: Any = ("loss", "error", "margins")
     space: str = "auto"
     key: Any = None
-    at: Any = None
-    every: int | None = None
-    points: int | None = None
+    when: When = When()
     stop: Any = None
     events: Any = True
     spike_factor: float = SPIKE_FACTOR
@@ -42,7 +41,12 @@ def source_of(request: Request) -> dict[str, Any]:
     The problem itself is stored as arrays, and so are the weights at the start.
     """
     problem, dynamics, system, key = request.problem, request.dynamics, request.system, request.key
-    plain = {name: getattr(request, name) for name in _PLAIN} | {"stop": named_stop(request.stop)}
+    when = {"every": request.when.every, "points": request.when.points}
+    plain = (
+        {name: getattr(request, name) for name in _PLAIN}
+        | when
+        | {"stop": named_stop(request.stop)}
+    )
     tables: dict[str, Any] = {
         "problem": dict(problem) if isinstance(problem, Mapping) else {"family": "stored"},
         "dynamics": dict(dynamics) if isinstance(dynamics, Mapping) else table(dynamics),
@@ -58,8 +62,8 @@ def source_of(request: Request) -> dict[str, Any]:
         tables["run"]["seed"] = int(key)
     elif key is not None:
         given["key"] = np.asarray(jax.random.key_data(as_key(key))).tolist()
-    if request.at is not None:
-        given["at"] = np.asarray(request.at).tolist()
+    if request.when.at is not None:
+        given["at"] = np.asarray(request.when.at).tolist()
     if request.start is not None:
         given["start"] = True
     tables |= {"given": given} if given else {}

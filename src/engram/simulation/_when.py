@@ -1,10 +1,11 @@
 """When to record: every step, every k-th, or evenly on a logarithmic scale."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from engram._checks import InputError, check_count, read_array
+from engram._types import ArrayLike
 
 _DENSE = 10_000  # up to here every step is recorded unless something else is asked for
 _LAST = 2**53  # steps beyond would not be exact as floats
@@ -21,25 +22,53 @@ def log_spaced(steps: int, num: int = 200) -> np.ndarray:
     return np.unique(np.concatenate([[0], inner, [steps]]))
 
 
-def choose_steps(steps: int, at: Any, every: int | None, points: int | None) -> np.ndarray:
-    """The steps to record, from whichever way was used to ask for them."""
-    _check_steps(steps)
-    if sum(way is not None for way in (at, every, points)) > 1:
-        raise InputError("`at`, `every` and `points` exclude each other, got two. Give one.")
-    if at is not None:
-        chosen = read_array("at", at)
-        if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not len(chosen):
-            raise InputError(f"`at` must be a list of steps, got {at!r}. Give whole numbers.")
-        if (np.diff(chosen) <= 0).any() or chosen[0] < 0 or chosen[-1] > steps:
-            raise InputError(f"`at` must increase within 0..{steps}, got {chosen[:5]}... Sort it.")
-        return chosen.astype(int)
-    if every is not None:
-        _check_records("every", every, steps // check_count("every", every))
-        return np.unique(np.append(np.arange(0, steps + 1, every), steps))
-    if points is not None:
-        _check_records("points", points, check_count("points", points, least=2))
-        return log_spaced(steps, points)
-    return np.arange(steps + 1) if steps <= _DENSE else log_spaced(steps)
+@dataclass(frozen=True)
+class When:
+    """Which steps of a run are recorded.
+
+    By default every step up to 10,000 steps; beyond that, 200 on a logarithmic scale.
+
+    Args:
+        at: The steps, increasing.
+        every: Every so many steps, and the last.
+        points: About this many steps, evenly on a logarithmic scale.
+    """
+
+    at: ArrayLike | None = None
+    every: int | None = None
+    points: int | None = None
+
+    def __post_init__(self):
+        if sum(way is not None for way in (self.at, self.every, self.points)) > 1:
+            raise InputError("`at`, `every` and `points` exclude each other, got two. Give one.")
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing was asked for."""
+        return self.at is None and self.every is None and self.points is None
+
+    def steps(self, num_steps: int) -> np.ndarray:
+        """The steps to record of a run of `num_steps` steps."""
+        _check_steps(num_steps)
+        if self.at is not None:
+            at = read_array("at", self.at)
+            if at.ndim != 1 or at.dtype.kind not in "iu" or not len(at):
+                raise InputError(
+                    f"`at` must be a list of steps, got {self.at!r}. Give whole numbers."
+                )
+            if (np.diff(at) <= 0).any() or at[0] < 0 or at[-1] > num_steps:
+                raise InputError(
+                    f"`at` must increase within 0..{num_steps}, got {at[:5]}... Sort it."
+                )
+            return at.astype(int)
+        if self.every is not None:
+            every = check_count("every", self.every)
+            _check_records("every", every, num_steps // every)
+            return np.unique(np.append(np.arange(0, num_steps + 1, every), num_steps))
+        if self.points is not None:
+            _check_records("points", self.points, check_count("points", self.points, least=2))
+            return log_spaced(num_steps, self.points)
+        return np.arange(num_steps + 1) if num_steps <= _DENSE else log_spaced(num_steps)
 
 
 def _check_steps(steps: int) -> None:

@@ -23,7 +23,7 @@ def build_problem(table: dict[str, Any]) -> Problem:
         if table["family"] != "file":
             raise
         fault = str(error).replace("`path` ", "")
-        raise InputError(f"--problem-file (problem.path): {fault}") from None
+        raise InputError(f"problem.path: {fault}") from None
 
 
 def build_system(table: dict[str, Any], problem: Problem) -> Any:
@@ -50,7 +50,7 @@ def simulate_spec(
     events = [True if item == "events" else make("event", item) for item in run.pop("events")]
     events = events[0] if len(events) == 1 else events or False
     usual = {"start": what.draw_start(scale, seed) if scale else None, "key": seed}
-    complete = lambda found: found if given else found.assign_attrs(spec=write_spec(spec))
+    complete = lambda dataset: dataset if given else dataset.assign_attrs(spec=write_spec(spec))
     try:
         return complete(
             simulate(what, dynamics, progress=progress, events=events, **run, **usual | given)

@@ -55,8 +55,8 @@ def read_table(kind: str, given: Any, faults: Faults, place: str = "") -> dict[s
     With a place other than the table of its kind it is one of a list, and may be a name alone.
     """
     is_name = bool(place) and isinstance(given, str)
-    table, found = checked_table(kind, {CHOOSERS[kind]: given} if is_name else given)
-    for fault in found:
+    table, table_faults = checked_table(kind, {CHOOSERS[kind]: given} if is_name else given)
+    for fault in table_faults:
         where = place or fault.kind
         if fault.field:
             faults.add(where if is_name else f"{where}.{fault.field}", fault.words)

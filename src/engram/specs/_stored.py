@@ -14,10 +14,9 @@ from engram._checks import InputError
 from engram._foreign_files import check_hdf5
 from engram.problem import Problem, as_key, one_line
 from engram.registry import KINDS, entries, fields_of, names_of
-from engram.simulation import FORMAT
+from engram.simulation import FORMAT, stored_problem
 from engram.specs._read import SimulationSpec, read_spec, with_read_out
 
-_ARRAYS = ("problem_inputs", "problem_outputs", "probs", "problem_targets")
 _AGAIN = "Write the run again with `engram simulate ... --out FILE.nc`."
 
 
@@ -71,7 +70,7 @@ def spec_of(data: xr.Dataset, path: Path, given: dict[str, dict[str, Any]]) -> S
 
 
 def given_of(data: xr.Dataset) -> dict[str, Any]:
-    """What a run from Python was given besides its spec: a start, a key, the steps to record."""
+    """What a run from Python was given in addition to its spec: a start, a key, the steps to record."""
     given = dict(json.loads(data.attrs["spec"]).get("given", {}))
     if given.pop("start", False):
         given["start"] = data["start_weights"].values if "start_weights" in data else None
@@ -116,8 +115,8 @@ def _check_plugins(data: xr.Dataset, path: Path) -> None:
 def _tables(data: xr.Dataset, path: Path) -> dict[str, dict[str, Any]]:
     try:
         tables = with_read_out(json.loads(data.attrs["spec"]))
-        found = {name: dict(tables[name]) for name in ("problem", "dynamics", "run")}
-        return found | ({"system": dict(tables["system"])} if "system" in tables else {})
+        spec = {name: dict(tables[name]) for name in ("problem", "dynamics", "run")}
+        return spec | ({"system": dict(tables["system"])} if "system" in tables else {})
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError(f"{path} has no attribute `spec` that can be read. {_AGAIN}") from None
 
@@ -128,19 +127,7 @@ def _only(table: dict[str, Any], names: Any) -> dict[str, Any]:
 
 def problem_of(data: xr.Dataset, path: Path) -> Problem:
     """The problem that a stored run was made from, out of the file's own arrays."""
-    missing = [name for name in _ARRAYS if name not in data]
-    if missing:
-        raise InputError(f"{path} lacks {', '.join(missing)} of its problem. {_AGAIN}")
     try:
-        arrays = (data[name].values for name in _ARRAYS)
-        clean = data.get("problem_clean_labels")
-        named = {"names": _names(data, "token"), "class_names": _names(data, "class")}
-        return Problem(*arrays, clean_labels=None if clean is None else clean.values, **named)
+        return stored_problem(data)
     except InputError as error:
         raise InputError(f"{path} holds no usable problem: {error}") from None
-
-
-def _names(data: xr.Dataset, axis: str) -> Any:
-    """The labels of an axis, if they are names and not numbers."""
-    labels = data.coords.get(axis)
-    return None if labels is None or labels.dtype.kind not in "OSU" else labels.values

@@ -26,8 +26,8 @@ def read_training(
             "start", f"must be a table with sha256, got {start!r}. Leave it as it was written."
         )
     faults.check()
-    made = [make("dynamics", run) for run in runs]
-    return Config(**_tuples(config)), made, None if start is None else str(start["sha256"])
+    dynamics = [make("dynamics", run) for run in runs]
+    return Config(**_tuples(config)), dynamics, None if start is None else str(start["sha256"])
 
 
 def _tuples(table: dict[str, Any]) -> dict[str, Any]:
