@@ -246,6 +246,7 @@ def test_runs_come_and_go_and_change_their_rate_on_the_way(visit):
 
 
 def middle(visit, selector):
+    visit.page.locator(selector).scroll_into_view_if_needed()
     box = visit.page.locator(selector).bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
@@ -324,6 +325,7 @@ def test_one_cursor_goes_through_everything(visit):
     stopped = visit.get("engram.cursor")
     visit.page.clock.run_for(3000)
     assert visit.get("engram.cursor") == stopped < 34
+    middle(visit, "#handle")
     box = visit.page.locator("#plane").bounding_box()
     start = visit.array(0, "path")[0]
     view = visit.get("engram.data.state.view")
@@ -703,6 +705,14 @@ def test_a_phone_shows_all_of_it(browser, explorer):
     settings = "problem=sphere&num_tokens=3&num_classes=3&dim=3&run=adamw,0.3&record=grad_norm"
     for link in ("preset=fig2", "preset=fig6", settings):
         visit.open(f"#{link}")
+        assert visit.page.is_hidden("#controls")  # the picture comes first
+        tops = [
+            visit.page.locator(id).bounding_box()["y"]
+            for id in ("#intro", "#pictures", "#traces", "#words")
+        ]
+        assert tops == sorted(tops)
+        visit.page.click("#open-controls")
+        assert visit.page.get_attribute("#open-controls", "aria-expanded") == "true"
         if link == settings:
             visit.page.click("#more-0")
         assert visit.get("document.documentElement.scrollWidth") <= 360
@@ -758,6 +768,45 @@ def test_everything_has_a_name_and_contrast(visit):
     ):  # lines need 3 against the darkest sector, the white halo aside
         rgb = str([int(colour[k : k + 2], 16) for k in (1, 3, 5)])
         assert (luminance("142 187 227") + 0.05) / (luminance(rgb) + 0.05) >= 1.9, colour
+
+
+def test_a_first_look_begins_in_motion_until_something_is_touched(browser, explorer):
+    visit = Visit(browser, explorer)
+    for address, is_playing in (("", "true"), ("#preset=fig2", "false")):
+        visit.page.goto(f"{visit.url}?{time.monotonic_ns()}{address}")
+        visit.until("engram.redraws > 0")
+        assert visit.page.get_attribute("#play", "aria-pressed") == is_playing
+        if address:
+            continue
+        visit.until("engram.cursor > 0")
+        visit.page.mouse.click(5, 5)
+        assert visit.page.get_attribute("#play", "aria-pressed") == "false"
+        assert visit.get("engram.cursor") < 34
+    visit.context.close()
+    assert visit.faults == []
+
+
+def test_calm_pages_do_not_begin_in_motion(browser, explorer):
+    visit = Visit(browser, explorer, reduced_motion="reduce").open()
+    assert visit.page.get_attribute("#play", "aria-pressed") == "false"
+    assert visit.get("engram.cursor") == 34
+    visit.context.close()
+
+
+def test_another_presets_text_is_never_beside_a_clear_old_picture(visit):
+    visit.open("#preset=fig2")
+    ink = "getComputedStyle(document.getElementById('plane')).opacity"
+    assert visit.get(ink) == "1"
+    visit.get(
+        "void (globalThis.plain = fetch, globalThis.held = [], globalThis.fetch = (...a) => new Promise((go) => held.push(() => go(plain(...a)))))"
+    )
+    visit.page.select_option("#preset", "negative")
+    assert "repel" in visit.page.text_content("#commentary")
+    assert float(visit.get(ink)) < 0.5
+    visit.get("void (globalThis.fetch = plain, held.forEach((go) => go()))")
+    visit.settle()
+    assert visit.get(ink) == "1"
+    assert visit.get("engram.data.runs.length") == 3
 
 
 def test_calm_motion_moves_in_few_jumps(browser, explorer):

@@ -34,15 +34,30 @@ function edit(parts, { final, key }) {
   note(null);
   state.show.focus = Math.min(state.show.focus, state.runs.length - 1);
   if (Number.isInteger(state.steps) && state.show.cursor >= state.steps) state.show.cursor = null;
-  if (parts.length) { asked ||= performance.now(); server.ask(forServer(copy(state)), parts); }
+  if (parts.length) { asked ||= performance.now(); dim(SOON); server.ask(forServer(copy(state)), parts); }
   else if (page.data) { page.data.state.show = copy(state.show); isDescribed = false; redraw(); }
   if (final) { showControls(); remember(key); } else areControlsOld = true; // shown with the answer: layout is slow
+}
+
+// What is drawn is not what the controls say: at once for another preset, or when the answer takes long.
+const SOON = 300; // ms
+let dimming = null;
+function dim(after = 0) {
+  if (!after) document.body.classList.add('stale');
+  else dimming ??= setTimeout(dim, after);
+}
+function undim() {
+  clearTimeout(dimming);
+  dimming = null;
+  document.body.classList.remove('stale');
 }
 
 function load(id) {
   const preset = page.presets.find((each) => each.id === id);
   if (!preset) { page.state.preset = null; showControls(); remember('preset'); return; }
+  play(false);
   page.state = fromPreset(preset);
+  dim();
   edit(['plane', 'runs'], { final: true, key: 'preset' });
 }
 
@@ -71,6 +86,8 @@ function fromAddress() {
   dragging = false;
   const { state, faults } = fromHash(location.hash || `#preset=${page.presets[0].id}`, page.presets);
   page.state = state;
+  play(false);
+  dim();
   edit(['plane', 'runs'], { final: false });
   showControls();
   if (faults.length) note(`This link has errors; defaults are used instead: ${faults.join('; ')}.`);
@@ -103,11 +120,13 @@ function answer(state, parts, header, arrays) {
   page.data = data;
   if (header.runs) askLater(data);
   refuse(null);
+  if (server.isIdle) undim();
   const shape = ({ plane, runs, state: { record } }) => JSON.stringify([plane.has_plane, plane.has_plane || runs.length, runs.map((run) => run.needs_key), record.map(({ kind }) => kind)]);
   const isOther = !old || shape(old) !== shape(data);
   if (isOther) arrange();
   dirty = true;
   isDescribed = false;
+  if (isFirstLook) { isFirstLook = false; play(true); }
   drawNow(); // at once: answers are rarer than frames
 }
 
@@ -409,6 +428,27 @@ function wireExports() {
 
 // --- the beginning ---
 
+// On a phone the controls are folded away, so that the picture comes first.
+function openControls(isOpen) {
+  $('controls').classList.toggle('open', isOpen);
+  $('open-controls').setAttribute('aria-expanded', String(isOpen));
+  setText($('open-controls'), isOpen ? 'Hide settings' : 'Change settings');
+}
+
+// A first look at the page begins in motion: the preset plays once, until anything is touched.
+function beginInMotion() {
+  if (location.hash || calm.matches) return;
+  const stops = ['pointerdown', 'keydown', 'wheel', 'input'];
+  const stop = ({ target, key }) => {
+    for (const name of stops) removeEventListener(name, stop, true);
+    isFirstLook = false;
+    if (target.id !== 'play' && key !== ' ') play(false); // those stop it themselves
+  };
+  for (const name of stops) addEventListener(name, stop, true);
+  isFirstLook = true;
+}
+let isFirstLook = false;
+
 function setStatus(words, kind = '') { setText($('status'), words); $('status').className = `chip ${kind}`; }
 
 let warming = { done: 0, total: 0 }, isWaiting = false;
@@ -446,11 +486,13 @@ async function begin() {
   $('fit').addEventListener('click', fit);
   $('play').addEventListener('click', () => play(!playing));
   $('cursor').addEventListener('input', () => { play(false); moveCursor(Number($('cursor').value)); });
-  $('skip').addEventListener('click', (event) => { event.preventDefault(); $('controls').focus(); });
+  $('skip').addEventListener('click', (event) => { event.preventDefault(); openControls(true); $('controls').focus(); });
+  $('open-controls').addEventListener('click', () => openControls(!$('controls').classList.contains('open')));
   addEventListener('keydown', onKey);
   addEventListener('popstate', () => { lastPush.key = null; fromAddress(); });
   addEventListener('hashchange', () => { if (location.hash !== handled && location.hash !== toHash(page.state)) fromAddress(); });
   new ResizeObserver(remeasure).observe(document.querySelector('main'));
+  beginInMotion();
   fromAddress();
 }
 

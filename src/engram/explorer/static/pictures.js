@@ -17,7 +17,8 @@ export function recordAt(run, step) {
 
 // A square, so that angles are what they are.
 export function planeRoom(w, h) {
-  const { left, top } = FRAME, side = Math.max(Math.min(w - left - FRAME.right, h - top - FRAME.bottom), 1);
+  const { top } = FRAME, room = w - FRAME.left - FRAME.right, side = Math.max(Math.min(room, h - top - FRAME.bottom), 1);
+  const left = FRAME.left + Math.max(room - side, 0) / 2;
   return { left, right: w - left - side, top, bottom: h - top - side };
 }
 

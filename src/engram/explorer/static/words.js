@@ -19,9 +19,11 @@ export function describe(data, fans, extras, go, explain) {
       words += `The star is the minimiser of the loss (${number(plane.least_loss)}). `;
       if (plane.forgotten.length) words += `It forgets ${list(plane.forgotten, plane.names)}: error ${number(plane.error_at_minimiser, 3)}, at best ${number(plane.least_error, 3)}. `;
     }
-    const base = state.view.overlay === 'sharpness' ? 'Grey and its lines: sharpness (darker is sharper).' : 'Lines: the loss. The bluer, the more is recalled, exactly.';
+    const base = state.view.overlay === 'sharpness' ? 'Grey and its lines: sharpness.' : 'Lines: the loss. Sectors: exactly which tokens are recalled.';
     if (!plane.minimiser_exists && !plane.is_separable) words += 'The loss falls for ever along the dotted ray, though not all tokens can be recalled. ';
     setText($('plane-words'), words + base);
+    const ground = state.view.overlay === 'sharpness' ? 'the greyer, the sharper the loss' : 'the bluer, the more is recalled';
+    setText($('plane-headline'), `Each step of training moves the dot${runs.length > 1 ? 's' : ''}; ${ground}`);
   }
   $('margins-title').textContent = `Margins of run ${Math.min(state.show.focus, runs.length - 1) + 1}: above 0 a token is recalled`;
   fans.forEach((fan, k) => { fan.element.querySelector('h2').textContent = `Margins: ${runName(state.runs[k])}`; });
