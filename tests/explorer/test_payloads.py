@@ -13,7 +13,7 @@ from contract import unpack
 import engram
 from engram import capacity, planes
 from engram._checks import InputError
-from engram.explorer import payloads
+from engram.explorer import _pushes, payloads
 from engram.explorer._jobs import Job, MustCompile
 from engram.explorer._plane import round_levels
 from engram.explorer._presets import PRESETS
@@ -197,6 +197,52 @@ def test_causes_of_spikes_match_diagnosis_explain(steps):
     assert words in causes[0]["text"]
     # All of them are the rare token's: its loss jumps while the other's falls.
     assert all(cause["tokens"] == [1] for cause in causes)
+
+
+def push_request(own=None, **more):
+    state = {"problem": TWO, "runs": [*GD, {"kind": "flow", "learning_rate": 1.0}], "steps": 34}
+    request = {
+        "client": "test",
+        "parts": ["pushes"],
+        "state": state | more.pop("state", {}),
+        **more,
+    }
+    return unpack(payloads.compute(read_request(json.dumps(request).encode()), own or {}))
+
+
+@pytest.mark.parametrize(("step", "first"), [(4, 4), (34, 33)])
+def test_pushes_and_the_rest_make_up_the_change_of_every_margin(step, first):
+    header, arrays = push_request(step=step)
+    assert header["pushes"] == {"run": 0, "first": first, "last": first + 1}
+    _, series = ask()
+    margins = series["runs.0.margins"]
+    push, rest, change = (arrays[f"pushes.{name}"] for name in ("push", "rest", "change"))
+    # Some ten additions of numbers of the size of a margin.
+    np.testing.assert_allclose(change, margins[first + 1] - margins[first], atol=1e-13)
+    np.testing.assert_allclose(push.sum(axis=1) + rest, change, atol=1e-13)
+    # In the plane a margin is an inner product with an arrow, and a push one with a part of the step.
+    _, drawn = ask(parts=("plane",))
+    along = margins - series["runs.0.path"] @ drawn["plane.arrows"].T
+    np.testing.assert_allclose(along, 0, atol=1e-13)
+
+
+def test_pushes_of_a_file_are_those_of_its_run(tmp_path):
+    problem = engram.two_tokens(TWO["correlation"], TWO["p1"])
+    run = engram.simulate(problem, engram.GradientDescent(10.0, 34))
+    part = {"kind": "replay", "name": "0123abcd"}
+    header, arrays = push_request({"0123abcd": run}, step=7, state={"problem": part})
+    assert header["pushes"]["first"] == 7
+    np.testing.assert_allclose(arrays["pushes.push"], push_request(step=7)[1]["pushes.push"])
+
+
+def test_pushes_that_are_not_known_are_refused(monkeypatch):
+    with pytest.raises(InputError, match="flow makes no steps"):
+        push_request(run=1)
+    with pytest.raises(InputError, match="one of the 2 runs, got 2"):
+        push_request(run=2)
+    monkeypatch.setattr(_pushes, "_MOST_WORK", 80)  # of two tokens in two dimensions
+    with pytest.raises(InputError, match="takes too long beyond step 10 here, got 20"):
+        push_request(step=20)
 
 
 def test_a_run_from_a_file_is_shown_as_it_was_recorded(tmp_path):

@@ -39,6 +39,7 @@ def plane_part(state: State, problem: Problem) -> tuple[dict[str, Any], dict[str
     if about["has_plane"]:
         plane = memory_plane(problem)
         arrays |= _levels(problem, plane, state) | _sectors(problem)
+        arrays["arrows"] = arrows(problem)
         marks, more = _marks(problem, plane)
         arrays |= more
         about |= marks
@@ -106,6 +107,11 @@ def _field(problem: Problem, plane: Plane, first: Any, second: Any) -> dict[str,
         "field_points": np.stack([x.ravel(), y.ravel()], 1),
         "field": -contrast * grid["gradient"].values.reshape(-1, 2),
     }
+
+
+def arrows(problem: Problem) -> np.ndarray:
+    """Where each token's margin grows in the plane: the margin is the inner product with this arrow."""
+    return np.where(problem.labels == 0, 1.0, -1.0)[:, None] * np.asarray(problem.inputs)
 
 
 def _sectors(problem: Problem) -> dict[str, Any]:

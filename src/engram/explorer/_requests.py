@@ -322,13 +322,19 @@ def entries_of(state: State) -> list[Entry]:
 
 
 class Request(Part):
-    """A state, who asks, and which parts are wanted: those that may take long are best asked for alone."""
+    """A state, who asks, and which parts are wanted: those that may take long are best asked for alone.
+
+    `pushes` are those of the update after `step` of the run with the number `run`.
+    """
 
     client: Annotated[str, Field(pattern=r"^[0-9a-zA-Z-]{1,40}$")]
     parts: Annotated[
-        list[Literal["plane", "runs", "sharpness", "causes"]], Field(min_length=1, max_length=4)
+        list[Literal["plane", "runs", "sharpness", "causes", "pushes"]],
+        Field(min_length=1, max_length=5),
     ]
     state: State
+    step: Annotated[int, Field(ge=0, le=MOST_STEPS)] = 0
+    run: Annotated[int, Field(ge=0, lt=MOST_RUNS)] = 0
 
 
 def read_request(text: bytes) -> Request:

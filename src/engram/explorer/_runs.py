@@ -54,7 +54,9 @@ class _Given(NamedTuple):
     unknown: dict[str, str]
 
 
-def _given(state: State, problem: Problem, start: Any, run: Run) -> _Given:
+def given_of(state: State, problem: Problem, run: Run) -> _Given:
+    """What a run of a state is simulated from."""
+    start, _ = make_start(state, problem)
     dynamics = make_dynamics(run, state.steps)
     _check_steps(dynamics, state.steps)
     record, unknown = recordable(state, problem, dynamics, start)
@@ -69,10 +71,9 @@ def _given(state: State, problem: Problem, start: Any, run: Run) -> _Given:
 
 
 def _each(state: State, problem: Problem, job: Job) -> Any:
-    start, _ = make_start(state, problem)
     for run in state.runs:
         job.check()
-        yield run, _given(state, problem, start, run)
+        yield run, given_of(state, problem, run)
 
 
 def _simulate(given: _Given, job: Job, purpose: str = "runs", **changes: Any) -> Any:

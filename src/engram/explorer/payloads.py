@@ -18,6 +18,7 @@ from engram._checks import InputError
 from engram.explorer._compiled import compiling
 from engram.explorer._jobs import Job, MustCompile, Stale, TooLong
 from engram.explorer._plane import plane_part
+from engram.explorer._pushes import pushes_part, replayed_pushes
 from engram.explorer._replay import replay
 from engram.explorer._requests import Replay, Request, State, entries_of
 from engram.explorer._runs import causes_part, runs_part, sharpness_part
@@ -33,6 +34,9 @@ def compute(request: Request, own: Mapping[str, Any], job: Job | None = None) ->
     arrays: dict[str, Any] = {}
     if isinstance(request.state.problem, Replay):
         more, arrays = replay(request.state, own, request.parts, job)
+        if "pushes" in request.parts:
+            more["pushes"], shares = replayed_pushes(request, own, job)
+            arrays |= {f"pushes.{name}": values for name, values in shares.items()}
         return pack(header | more, arrays)
     with _blaming_plugins(request.state):
         with compiling(job, "problem", *form_of(request.state.problem)):
@@ -45,6 +49,9 @@ def compute(request: Request, own: Mapping[str, Any], job: Job | None = None) ->
             arrays |= {f"runs.{name}": values for name, values in series.items()}
         if "causes" in request.parts:
             header["causes"] = causes_part(request.state, problem, job)
+        if "pushes" in request.parts:
+            header["pushes"], shares = pushes_part(request, problem, job)
+            arrays |= {f"pushes.{name}": values for name, values in shares.items()}
         if "plane" in request.parts:
             with compiling(job, "plane", problem, request.state.view.overlay):
                 header["plane"], drawn = plane_part(request.state, problem)
