@@ -24,6 +24,7 @@ settings.load_profile("engram")
 _QUICKLY = "JAX_DISABLE_MOST_OPTIMIZATIONS"
 _WRITTEN_FROM = "jax_persistent_cache_min_compile_time_secs"
 _MOST_MAPS = 45_000  # of the 65,530 memory maps that Linux lets a process have
+_MOST_BYTES = 2 * 2**30  # of memory in one worker after a file of tests
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -148,10 +149,13 @@ def one_size(monkeypatch):
 
 @pytest.fixture(autouse=True, scope="module")
 def few_programs():
-    """Forget compiled programs in time: each holds memory maps, of which a process may have 65,530."""
+    """Forget compiled programs in time: each holds memory, and memory maps, of which a process has 65,530."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
+    maps, pages = Path("/proc/self/maps"), Path("/proc/self/statm")
+    if not maps.exists():
+        return
+    resident = int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    if resident > _MOST_BYTES or maps.read_bytes().count(b"\n") > _MOST_MAPS:
         jax.clear_caches()
         eqx.clear_caches()
         gc.collect()
