@@ -16,6 +16,7 @@ import pytest
 import engram
 from engram import sweeps
 from engram._checks import InputError
+from engram.sweeps._fingerprint import Fingerprint
 
 AXES = {"x": [0.0, 1.0]}
 
@@ -77,6 +78,39 @@ def looked_up_in_a_text(a):
     return space["function"]
 
 
+class Scaled:
+    def __init__(self, function, factor):
+        functools.update_wrapper(self, function)
+        self.factor = factor
+
+    def __call__(self, x):
+        return self.factor * self.__wrapped__(x)
+
+
+class Forgetful:
+    """Pickle would write nothing of it."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __getstate__(self):
+        return {}
+
+    def scaled(self, x):
+        return self.factor * x
+
+
+class Singleton(Forgetful):
+    def __reduce__(self):
+        return "singleton"
+
+
+def differentiated(a):
+    function = jax.custom_jvp(lambda x: x)
+    function.defjvp(lambda at, along: (function(*at), a * along[0]))
+    return lambda x: jax.grad(function)(x)
+
+
 def hash_of(function):
     return sweeps.make_plan(function, AXES).hash
 
@@ -101,11 +135,16 @@ def hash_of(function):
         lambda a: (lambda b: lambda x: x * b.unit)(Named({}, unit=a)),
         lambda a: with_attribute(a),
         lambda a: (lambda b: lambda x: b(x))(dispatched(a)),
-        wrapped_like_a_librarys, run_from_a_text, looked_up_in_a_text,
+        wrapped_like_a_librarys, run_from_a_text, looked_up_in_a_text, differentiated,
+        lambda a: Scaled(scaled, a),
+        lambda a: Forgetful(a).scaled,
+        lambda a: Singleton(a).scaled,
+        lambda a: (lambda b: lambda x: x if b else 0)(eqx.filter_vmap(times(1), axis_size=int(a))),
     ],
     ids=["partial", "twice", "closure", "array", "second", "number", "default", "jit", "object",
          "method", "unordered", "modules", "library", "masked", "subclass", "attribute", "dispatch",
-         "wraps", "text", "names of a text"],
+         "wraps", "text", "names of a text", "rule of a gradient", "decorator", "state that pickle omits",
+         "object that pickle names", "vmap"],
 )  # fmt: skip
 def test_the_values_that_a_function_carries_count(make):
     assert hash_of(make(1.0)) == hash_of(make(1.0))
@@ -131,6 +170,33 @@ def test_what_cannot_be_told_apart_is_refused_with_a_store_alone(tmp_path):
     engram.sweep(function, AXES, store=tmp_path / "s.zarr", version="1")
     with pytest.raises(InputError, match="version: 1 in the store, 2 now"):
         engram.sweep(function, AXES, store=tmp_path / "s.zarr", version="2")
+
+
+def test_what_is_put_into_a_library_counts(monkeypatch):
+    function = lambda x: jnp.fft.ifftshift(x)
+    hashes = [hash_of(function)]
+    for factor in (1.0, 2.0):
+        monkeypatch.setattr(jnp.fft, "ifftshift", lambda x, factor=factor: factor * x)
+        hashes.append(hash_of(function))
+    assert len({*hashes}) == 3
+    monkeypatch.undo()
+    assert hash_of(function) == hashes[0]
+
+
+def test_compiled_functions_of_libraries_are_known_by_their_names():
+    prints = [Fingerprint(lambda f=f: f(1.0, 2.0)) for f in (np.add, np.multiply)]
+    assert [each.vague for each in prints] == [None, None]
+    assert prints[0].hash != prints[1].hash
+    own = np.frompyfunc(scaled, 2, 1)
+    assert "ufunc 'scaled" in Fingerprint(lambda: own(1.0, 2.0)).vague
+
+
+def test_values_that_nest_without_end_are_refused_with_a_store(tmp_path):
+    deep = [1.0]
+    for _ in range(10_000):
+        deep = [deep]
+    with pytest.raises(InputError, match="nested too deep"):
+        engram.sweep(lambda x: x * len(deep), AXES, store=tmp_path / "s.zarr")
 
 
 MODULE = """
@@ -204,6 +270,42 @@ def test_a_change_in_a_module_of_the_users_is_refused(own, tmp_path, use, change
     assert "computed 0 units" in run(own()).attrs["summary"]
     with pytest.raises(InputError, match="source: .* in the store, .* now"):
         run(own(**change))
+
+
+PLUGIN = """
+from engram.registry import register
+from engram.observables import AbstractObservable
+import helpers_above
+
+@register("observable", "helped")
+class Helped(AbstractObservable):
+    \"\"\"What a helper makes of one.\"\"\"
+    axes = ()
+
+    def __call__(self, moment):
+        return helpers_above.helper(1.0)
+"""
+
+
+def test_a_change_in_a_module_that_a_plugin_uses_is_refused(own, tmp_path):
+    (tmp_path / "plugin_with_helpers.py").write_text(PLUGIN)
+    spec = {"dynamics": {"kind": "gd", "steps": 2}, "sweep": {"observables": ["helped"]}}
+    axes = {"learning_rate": [1.0, 2.0]}
+
+    def run(**change):
+        own(**change)
+        sys.modules.pop("plugin_with_helpers", None)
+        engram.registry.load_plugin(str(tmp_path / "plugin_with_helpers.py"))
+        return engram.sweep(spec, axes, store=tmp_path / "s.zarr")
+
+    try:
+        assert run().helped.values.tolist() == [2.0, 2.0]
+        assert "computed 0 units" in run().attrs["summary"]
+        with pytest.raises(InputError, match="plugins: .*reached"):
+            run(twice=5.0)
+    finally:
+        engram.registry.unregister("observable", "helped")
+        sys.modules.pop("plugin_with_helpers", None)
 
 
 def test_what_a_function_does_not_use_may_change(own):

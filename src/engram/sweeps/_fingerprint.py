@@ -32,6 +32,9 @@ _BY_TEXT = {
     "__import__", "import_module",
 }  # fmt: skip
 
+# What adds nothing to what it wraps.
+_SHELLS: tuple[type[Any], ...] = (type(jax.jit(abs)), type(functools.cache(abs)))
+
 
 class Fingerprint:
     """What a function does, as far as its code and the values within its reach decide it.
@@ -54,7 +57,10 @@ class Fingerprint:
         self._seen: dict[int, int] = {}
         self._modules: list[types.ModuleType] = []  # whose names are being looked up
         self._kept: list[Any] = []  # so that no other object gets the id of one that was seen
-        self._add(function)
+        try:
+            self._add(function)
+        except RecursionError:
+            self.vague = self.vague or "values that are nested too deep"
         self.hash = self._hash.hexdigest()[:16]
 
     def _say(self, *words: Any) -> None:
@@ -90,7 +96,7 @@ class Fingerprint:
             self._all(value.fget, value.fset, value.fdel)
         elif isinstance(value, functools.partial):
             self._all(value.func, value.args, value.keywords)
-        elif callable(getattr(value, "__wrapped__", None)):  # by jit, or with a cache
+        elif isinstance(value, _SHELLS):
             self._all(type(value).__name__, value.__wrapped__)
         elif isinstance(value, types.CodeType):
             self._say(value.co_name)
@@ -172,13 +178,20 @@ class Fingerprint:
     def _reached(self, name: str, value: Any, names: set[str]) -> None:
         """What a name stands for; of a module of the user's, whatever the code names of it."""
         self._say("name", name)
-        if not isinstance(value, types.ModuleType) or _is_library(value.__name__):
+        if not isinstance(value, types.ModuleType):
             self._add(value)
         elif value not in self._modules:
             self._modules.append(value)
-            every = {each for each in vars(value) if not each.startswith("__")}
-            reached = every if names & _BY_TEXT else names & vars(value).keys()
-            for attribute in sorted({"__getattr__"} & vars(value).keys() | reached):
+            reached = names & vars(value).keys()
+            if is_library := _is_library(value.__name__):
+                self._add(value)
+                # What the user has put there in place of the library's.
+                reached = {each for each in reached if _may_be_own(vars(value)[each])}
+            elif names & _BY_TEXT:
+                reached = {each for each in vars(value) if not each.startswith("__")}
+            if not is_library:
+                reached |= {"__getattr__"} & vars(value).keys()
+            for attribute in sorted(reached):
                 self._reached(attribute, vars(value)[attribute], names)
             self._modules.pop()
 
@@ -192,7 +205,12 @@ class Fingerprint:
                     self._add(value)
 
     def _object(self, value: Any) -> None:
-        """Any other object is what pickle would write of it."""
+        """Any other object is what pickle would write of it, and what it would leave out of the user's."""
+        if (name := _name_in_library(value)) is not None:
+            self._say("named", name)
+            return
+        if not _is_library(type(value).__module__) and not _is_written_whole(type(value)):
+            self._all(type(value), getattr(value, "__dict__", None))
         try:
             parts = value.__reduce_ex__(4)
             parts = (parts,) if isinstance(parts, str) else parts
@@ -200,6 +218,40 @@ class Fingerprint:
         except Exception:  # of an object that cannot be written
             self.vague = self.vague or repr(value)[:80]
             self._say("vague", _named(type(value)))
+
+
+def _is_written_whole(cls: type) -> bool:
+    """Whether pickle writes all attributes of a user's objects: no class of theirs says what it writes."""
+    own = ("__reduce__", "__reduce_ex__", "__getstate__")
+    classes = [each for each in cls.__mro__ if not _is_library(each.__module__)]
+    return not any(name in vars(each) for each in classes for name in own)
+
+
+def _may_be_own(value: Any) -> bool:
+    """Whether something in a library's module leads to what the user has put there."""
+    if isinstance(value, types.ModuleType):
+        return True
+    value = inspect.unwrap(value) if callable(value) else value
+    if isinstance(value, types.FunctionType):
+        return not _is_of_library(value)
+    return not _is_library((value if isinstance(value, type) else type(value)).__module__)
+
+
+def _name_in_library(value: Any) -> str | None:
+    """The name by which a library has an object, if pickle would write a name of it, or it says its module.
+
+    Functions that are compiled from C, such as NumPy's, do not know their modules: these are looked for.
+    """
+    name = getattr(value, "__name__", None)
+    if not isinstance(name, str):
+        return None
+    home = getattr(value, "__module__", None)
+    homes = [home] if isinstance(home, str) else sorted(sys.modules)
+    for each in homes:
+        module = sys.modules.get(each)
+        if module is not None and vars(module).get(name) is value and _is_library(each):
+            return _full_name(each, name)
+    return None
 
 
 def _named(thing: Any) -> str:

@@ -5,7 +5,7 @@ import hashlib
 import itertools
 import math
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engram._checks import InputError
-from engram.registry import entries, origins, used_in
+from engram.registry import Entry, entries, origins, used_in
 from engram.sweeps._cells import Runner
+from engram.sweeps._fingerprint import Fingerprint
 from engram.sweeps._outcomes import CLASSES, OUTCOMES, TAIL
 from engram.sweeps._spec import SweepSpec, hash_of
 
@@ -121,15 +122,15 @@ class SimulationPlan(Plan):
         self.text: dict[str, Any] = {**spec.text, "sweep": {**spec.text["sweep"], "chunk": chunk}}
         items = list(spec.measured.values())
         measured = used_in({"observable": items, "event": items})
-        self.origins: tuple[dict[str, str], ...] = tuple(
-            origins([*spec.simulation.used(), *measured])
-        )
+        used = [*spec.simulation.used(), *measured]
+        self.origins: tuple[dict[str, str], ...] = tuple(origins(used))
         self.vague: str | None = next(
             (each["module"] for each in self.origins if "sha256" not in each), None
         )
         if self.origins:  # what a name stands for is in its module
             self.text["plugins"] = [
-                {k: each.get(k) for k in ("module", "sha256")} for each in self.origins
+                {k: each.get(k) for k in ("module", "sha256")} | {"reached": _reached(each, used)}
+                for each in self.origins
             ]
         if files := _files(spec.simulation.problem):
             self.text["files"] = files
@@ -189,6 +190,11 @@ def block_of(
         block.append(size)
         room //= size
     return tuple(reversed(block))
+
+
+def _reached(origin: Mapping[str, str], used: Iterable[Entry]) -> str:
+    """The fingerprint of what a plugin registers for a sweep, with all that it uses in other modules."""
+    return Fingerprint([each.target for each in used if each.origin == origin["module"]]).hash
 
 
 def _files(problem: Mapping[str, Any]) -> dict[str, str]:
