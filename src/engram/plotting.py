@@ -74,6 +74,20 @@ def new_figure(width: float, height: float) -> Figure:
     return Picture(figsize=(width, height), layout="constrained")
 
 
+def add_title(figure: Figure, title: str) -> None:
+    """A title above all panels; it goes on in a further line where the picture is narrow."""
+    figure.suptitle(title, fontsize=9.5, wrap=True)
+
+
+def leave_out(grid: np.ndarray, first: int) -> None:
+    """Hide the panels of a grid from this one on, and name the axes of those that stand above them."""
+    for spare in range(first, grid.size):
+        above: Any = grid.flat[spare - grid.shape[1]]
+        above.xaxis.set_tick_params(labelbottom=True)
+        above.set_xlabel(grid.flat[first - 1].get_xlabel())
+        grid.flat[spare].set_axis_off()
+
+
 def rate_style(rate: Any) -> dict[str, Any]:
     """The colour and the mark of a learning rate."""
     for known, (colour, mark) in _RATES.items():

@@ -10,7 +10,7 @@ from engram._checks import InputError
 from engram.pictures import _series
 from engram.pictures._titles import shown_name
 
-_ACROSS = 4  # panels of margins in a row
+_ACROSS = 4  # panels of margins in a row, at most
 _DASHES = ("-", "--", "-.", ":")
 
 
@@ -31,7 +31,7 @@ def draw_comparison(data: xr.Dataset, title: str | None = None) -> Figure:
     if rows:
         _draw_margins(parts[-1], data.margins, names, rows)
     tokens = f", {data.sizes['token']} tokens" if "token" in data.sizes else ""
-    figure.suptitle(title or f"{len(names)} dynamics on one problem{tokens}", fontsize=9.5)
+    plotting.add_title(figure, title or f"{len(names)} dynamics on one problem{tokens}")
     return figure
 
 
@@ -49,17 +49,16 @@ def _draw_curves(part: Any, data: xr.Dataset, names: list[str]) -> None:
 
 
 def _draw_margins(part: Any, margins: xr.DataArray, names: list[str], rows: int) -> None:
-    across = min(len(names), _ACROSS)
+    across = -(-len(names) // rows)
     grid = part.subplots(rows, across, squeeze=False, sharey=True, sharex=True)
     title = None
-    for index, axes in enumerate(grid.flat):
-        if index >= len(names):
-            axes.set_axis_off()
-            continue
+    for index, axes in enumerate(grid.flat[: len(names)]):
         each = margins.isel(dynamics=index).transpose("time", "token")
         title = _series.draw_margins(axes, each)
         _series.name_axis(axes, margins.time)
         axes.set_title(names[index])
         axes.label_outer()
+    plotting.leave_out(grid, len(names))
     keys = grid[0, 0].get_legend_handles_labels()
-    part.legend(*keys, loc="outside right upper", title=title, handlelength=1.2)
+    below = {"loc": "outside lower center", "ncols": 2 if title else 6}
+    part.legend(*keys, **below, title=title and " ".join(title.split()), handlelength=1.2)

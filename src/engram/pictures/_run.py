@@ -44,7 +44,7 @@ def draw_run(run: xr.Dataset, title: str | None = None) -> Figure:
         draw_plane(figure.add_subplot(grid[:, -1]), plane)
     if not panels and plane is None:
         figure.text(0.5, 0.4, "nothing recorded that this picture shows", ha="center")
-    figure.suptitle(title or _title(run), fontsize=9.5)
+    plotting.add_title(figure, title or _title(run))
     return figure
 
 
@@ -81,5 +81,5 @@ def _title(run: xr.Dataset) -> str:
         table = {"kind": run.attrs.get("dynamics", "run")}
     sizes = [f"{run.sizes['token']} tokens"] if "token" in run.sizes else []
     if "problem_inputs" in run and "class" in run.sizes:
-        sizes += [f"{run.sizes['class']} classes", f"$d = {run.problem_inputs.shape[1]}$"]
+        sizes += [f"{run.sizes['class']} classes", f"$d={run.problem_inputs.shape[1]}$"]
     return capital(": ".join(part for part in (dynamics_words(table), ", ".join(sizes)) if part))

@@ -62,13 +62,10 @@ def draw_sweep(
         if view.up is not None:
             _label(axes, "y", view.up, panel)
         axes.label_outer()
-    for spare in range(count, rows * columns):
-        grid.flat[spare].set_axis_off()
-        grid.flat[spare - columns].xaxis.set_tick_params(labelbottom=True)
-        grid.flat[spare - columns].set_xlabel(_titles.axis_label(view.across))
+    plotting.leave_out(grid, count)
     if view.up is not None:
         _colour_bar(figure, grid, look, view.field)
-    figure.suptitle(title or _title(data, view), fontsize=9.5)
+    plotting.add_title(figure, title or _title(data, view))
     figure.set_label("; ".join(view.notes))
     return figure
 

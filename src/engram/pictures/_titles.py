@@ -97,7 +97,8 @@ def setting_words(name: str, value: Any) -> str:
     if name in ("optimizer", "sampling"):
         return escaped(str(value))
     if symbol := re.search(r"\$(.*)\$", _SYMBOLS.get(name, "")):
-        return f"${symbol[1]} = {value if isinstance(value, str) else f'{value:.4g}'}$"
+        # Without spaces, at which a title breaks into lines.
+        return f"${symbol[1]}={value if isinstance(value, str) else f'{value:.4g}'}$"
     return f"{escaped(name.replace('_', ' '))} = {escaped(str(value))}"
 
 

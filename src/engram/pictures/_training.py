@@ -25,7 +25,7 @@ def draw_training(log: xr.Dataset, title: str | None = None) -> Figure:
     names = _names(log)
     figure = plotting.new_figure(plotting.WIDE + 1, 4.6)
     grid = figure.subplots(2, 3)
-    (loss, accuracy, wo2), (wk2, wk1, positive) = grid
+    (loss, accuracy, positive), (wo2, wk1, wk2) = grid
     colours = _series.colours_of(len(names))
     for index, (name, colour) in enumerate(zip(names, colours, strict=True)):
         run = log.isel(run=index)
@@ -47,7 +47,7 @@ def draw_training(log: xr.Dataset, title: str | None = None) -> Figure:
         loss.legend()
     for axes in grid.flat:
         _series.name_axis(axes, log.step)
-    figure.suptitle(title or _title(config), fontsize=9.5)
+    plotting.add_title(figure, title or _title(config))
     return figure
 
 
@@ -60,6 +60,6 @@ def _names(log: xr.Dataset) -> list[str]:
 
 def _title(config: dict[str, Any]) -> str:
     model = config.get("transformer", {})
-    sizes = f"$d = {model.get('dim')}$, {model.get('sequences')} sequences of {model.get('length')}"
+    sizes = f"$d={model.get('dim')}$, {model.get('sequences')} sequences of {model.get('length')}"
     how = dynamics_words(config.get("dynamics", {}))
     return f"A transformer on the bigram task, {sizes}: {how}"

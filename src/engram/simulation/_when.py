@@ -38,7 +38,7 @@ class When:
     every: int | None = None
     points: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if sum(way is not None for way in (self.at, self.every, self.points)) > 1:
             raise InputError("`at`, `every` and `points` exclude each other, got two. Give one.")
 
