@@ -48,7 +48,10 @@ def _steps_until(a: Any, b: Any, goal: Any) -> Any:
 
 
 def stable_loss(learning_rate: ArrayLike, reach: ArrayLike, least_prob: ArrayLike) -> Numbers:
-    r"""$\min(1/(\eta R^2),\ p_{\min} \log 2)$: from the first such loss on, every margin is positive and the loss falls at each step."""
+    r"""$\min(1/(\eta R^2),\ p_{\min} \log 2)$: from the first such loss on, no margin is negative and the loss falls at each step.
+
+    So every margin is positive from the next step on.
+    """
     xp, eta, R, p = _read(learning_rate, reach, least_prob=least_prob)
     return xp.minimum(1 / (eta * R * R), p * np.log(2))
 

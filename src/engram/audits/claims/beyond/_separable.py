@@ -58,12 +58,16 @@ def _draw(rng: np.random.Generator, slowest: float) -> tuple[Problem, np.ndarray
 
 
 def exponents(problem: Problem, limit: separable.Limit) -> np.ndarray:
-    """1, the positive eigenvalues and all slacks less 1, rising; what occurs twice once; the last is infinite."""
+    """1, the positive eigenvalues and all slacks less 1, rising; what occurs twice once; the last is infinite.
+
+    What is 1 up to rounding is exactly 1, so that every machine draws the same problems.
+    """
     scores = (
         np.asarray(problem.inputs) @ np.asarray(limit.weights).T @ np.asarray(problem.outputs).T
     )
     slack = _margins(problem, scores[None])[0][is_slack(problem, limit)] - 1
-    every = np.sort([1.0, *np.asarray(limit.eigenvalues), *slack, np.inf])
+    every = np.array([1.0, *np.asarray(limit.eigenvalues), *slack, np.inf])
+    every = np.sort(np.where(np.abs(every - 1) < 1e-9, 1.0, every))
     return every[np.append(True, np.diff(np.minimum(every, 1e9)) > 1e-9)]
 
 
@@ -95,16 +99,23 @@ def flows(seed: int) -> list[Run]:
 
 @functools.lru_cache(maxsize=2)
 def descents(seed: int) -> list[Run]:
-    """Descents of 1.2e6 steps that the clock alone sets, and no step so long that its margin takes e^m more to come back."""
+    """Descents of 1.2e6 steps that the clock alone sets, long enough to see the logarithm in the loss.
+
+    No step is so long that its margin takes e^m more to come back.
+    """
     rng = rng_for(seed, "separable descents")
-    drawn = [_draw(rng, 1.0) for _ in range(RUNS // 2)]
-    lengths = [
-        np.square(q.inputs).sum(1).max() * np.square(q.outputs).sum(1).max() for q, *_ in drawn
-    ]
-    eta = 10 ** rng.uniform(0.0, 1.0, len(drawn)) / lengths
+    drawn, rates = [], []
+    while len(drawn) < RUNS // 2:
+        problem, given, limit = _draw(rng, 1.0)
+        longest = np.square(problem.inputs).sum(1).max() * np.square(problem.outputs).sum(1).max()
+        eta = 10 ** rng.uniform(0.0, 1.0) / longest
+        a, p = np.asarray(limit.multipliers), np.asarray(problem.probs)
+        if 2000 * (a.sum(1) ** 2 / np.where(p > 0, p, 1.0)).sum() / a.sum() <= eta * STEPS[-1]:
+            drawn.append((problem, given, limit))
+            rates.append(eta)
     start = 0.1 * rng.normal(size=(len(drawn), DIM, DIM))
-    scores = descend_problems([q for q, *_ in drawn], start, eta, STEPS)
-    return _as_runs(drawn, scores, eta)
+    scores = descend_problems([q for q, *_ in drawn], start, np.array(rates), STEPS)
+    return _as_runs(drawn, scores, np.array(rates))
 
 
 @functools.cache

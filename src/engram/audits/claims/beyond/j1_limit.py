@@ -7,7 +7,7 @@ import numpy as np
 from engram.audits._claim import Curves
 from engram.audits._evidence import Evidence, all_of, at_most, equal
 from engram.audits.claims._checks import Checks
-from engram.audits.claims.beyond._separable import STEPS, TIMES, Run, descents, flows
+from engram.audits.claims.beyond._separable import NOISE, STEPS, TIMES, Run, descents, flows
 from engram.capacity import max_margin_multipliers
 from engram.problem import orthonormal, two_tokens
 from engram.theory import binary, interference, multiclass, separable
@@ -32,8 +32,10 @@ class J1(Checks):
     def printed(self, seed: int) -> Iterator[Evidence]:
         for run in flows(seed):
             yield _constants(run, TIMES)
-            told = separable.margin_asymptote(TIMES[-1], run.problem, run.given)
-            yield equal(run.margins[-1][run.support], told[run.support], tolerance=1e-7)
+            rest = (run.margins - separable.margin_asymptote(TIMES, run.problem, run.given))[:, run.support]  # fmt: skip
+            # A power of 0.15 or more: what is left is at most 1/30 of what the last ten decades changed.
+            room = NOISE + np.abs(rest[-1] - rest[-11]).max() / 25
+            yield at_most(np.abs(rest[-1]), room)
         for run in descents(seed):
             t = run.learning_rate * STEPS
             rate = separable.rate(run.problem, run.given, run.learning_rate)

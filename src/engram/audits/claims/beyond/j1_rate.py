@@ -92,20 +92,15 @@ class J1b(Checks):
             yield at_most(rate.exponent, high, **at)
             widths.append((high - low) / 2 / rate.exponent)
         yield at_most(np.median(widths), 0.02)  # else the intervals say nothing
-        count = 0
         for run in descents(seed):
             rate = separable.rate(run.problem, run.given, run.learning_rate)
             t = run.learning_rate * STEPS
-            if t[-1] < 2000 * abs(rate.loss_logarithm):
-                continue  # too early to see it
-            count += 1
             excess = t * (t * run.loss / run.limit.multipliers.sum() - 1)
             slope = (excess[-1] - excess[-6]) / np.log(t[-1] / t[-6])
             size = abs(rate.loss_logarithm) + run.learning_rate
             yield at_most(
                 abs(slope - rate.loss_logarithm), 0.04 * size, learning_rate=run.learning_rate
             )
-        yield at_least(count, 4)  # of eight
         # λ = 0.16: the loss has 2λ.
         even = two_margins(0.4, -0.4)
         low, high = _fitted(TIMES * even.loss, 1e-11)
