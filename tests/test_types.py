@@ -40,9 +40,11 @@ W = [[0.0, 1.0], [1.0, 0.0]]
 reveal_type(engram.memory.margins(problem, W))
 reveal_type(engram.particles.margins(problem, run["final_weights"].values))
 reveal_type(problem.inputs)
+reveal_type(engram.theory.binary.flow_margin(1.0, [0.5, 1.0]))
 engram.memory.hvp(problem, W, V=run["final_weights"], block_size=1)
 engram.simulate(problem, descent, start=W, at=[0, 10, 34], stop={"error": 0.1})
 engram.probe(W, [[1, 0], [0, 1]], [[1, 0], [0, 1]], targets=(0, 1), names=["a", "b"])
+engram.sweep({}, {"p1": {"linspace": [0.5, 0.9, 5]}, "correlation": [0.1, 0.5]})
 engram.simulate(problem, descent, recrod=("loss",))
 engram.GradientDescent(learning_rate=10.0, steps="many")
 engram.two_tokens(0.95)
@@ -126,7 +128,7 @@ def test_editors_know_results_flag_wrong_arguments_and_show_docstrings(tmp_path)
     words = [note["message"] for note in notes if note["severity"] == 3]
     kinds = [text.rsplit(" is ", 1)[1].strip('"') for text in words if text.startswith("Type of")]
     array = "Array | ndarray[tuple[Any, ...], dtype[Any]]"
-    assert kinds == ["Dataset", "Dataset", "Dataset", "Figure", array, array, array]
+    assert kinds == ["Dataset", "Dataset", "Dataset", "Figure", *[array] * 3, array[8:]]
     errors = [note["message"] for note in notes if note["severity"] == 1]
     wrong = ("recrod", "steps", "p1", "W", "layernorm", "targets")
     assert len(errors) == len(wrong), errors

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     ArrayLike = _Convertible | float | _Row | Sequence[_Row] | Sequence[Sequence[_Row]]
     WeightsLike = ScoresLike = ArrayLike
     NamesLike = Sequence[str] | np.ndarray
+    # The state of a system: of a problem a matrix.
+    StateLike = ArrayLike | Mapping[str, Any] | tuple[Any, ...] | eqx.Module
+    # What a formula gives: as large as the arrays that it was given, in float64; of numbers a number.
+    Numbers = np.ndarray
 else:
     from jaxtyping import PyTree as PyTree
 
-    ArrayLike = NamesLike = Any  # anything: what cannot be read gets one clear line
+    ArrayLike = NamesLike = StateLike = Numbers = Any  # what cannot be read gets one clear line
 Scalar = float | int | np.floating | Float[Array, ""]
 
-Numbers = Any  # of a formula: a number, or an array or a list of them; its result has their shape, in float64
 Weights = Float[Array, "k d"]  # W, acting on columns: W e_x
 Scores = Float[Array, "N M"]  # w[x, y] = <u_y, W e_x>
 if not TYPE_CHECKING:  # the bodies see what was read

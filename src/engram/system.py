@@ -87,7 +87,7 @@ class AbstractSystem(Registered):
     Paper: Section 2.
     """
 
-    law: eqx.AbstractVar[Float[Array, "..."]]
+    law: eqx.AbstractVar[Any]  # an array: of NumPy or JAX, as a subclass says
 
     role = "system"
 

@@ -1,11 +1,12 @@
 """How far minimising the cross-entropy is from minimising errors; and how much random memories hold."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from engram import memory
 from engram._checks import InputError, check_count
+from engram._types import ArrayLike, Numbers
 from engram.capacity._least_error import LeastError, min_error
 from engram.capacity._minimiser import LossMinimiser, loss_minimiser
 from engram.problem import Problem
@@ -52,7 +53,7 @@ def forgotten_tokens(problem: Problem, best: LossMinimiser) -> np.ndarray:
     return np.flatnonzero((m.min(1) <= 0) & (np.asarray(problem.probs) > 0))
 
 
-def storage_probability(num_tokens: Any, dim: int) -> Any:
+def storage_probability(num_tokens: ArrayLike, dim: int) -> Numbers:
     r"""Cover's count: the probability $2^{1-N} \sum_{k<d} \binom{N-1}{k}$ that N random labels can be stored.
 
     Two classes, inputs in general position in d dimensions. Half of all labellings at N = 2d.

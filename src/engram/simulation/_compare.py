@@ -8,7 +8,7 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, check_choice
-from engram._types import ArrayLike, Space, Table
+from engram._types import ArrayLike, Space, StateLike, Table
 from engram.dynamics import AbstractDynamics, AbstractFlow
 from engram.problem import Problem
 from engram.simulation._simulate import simulate
@@ -22,7 +22,7 @@ def compare(
     times: ArrayLike | None = None,
     num: int = 200,
     spacing: Literal["linear", "log"] = "linear",
-    start: ArrayLike | None = None,
+    start: StateLike | None = None,
     record: str | Sequence[str | Table] = ("loss", "error", "margins"),
     space: Space = "auto",
     key: PRNGKeyArray | int | None = None,

@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError, read_array
 from engram._precision import in_double
-from engram._types import ArrayLike, Space, Table
+from engram._types import ArrayLike, Space, StateLike, Table
 from engram.dynamics import (
     AbstractDynamics,
     AbstractFlow,
@@ -49,7 +49,7 @@ def simulate(
     dynamics: AbstractDynamics | Table,
     *,
     system: str | Table | None = None,
-    start: ArrayLike | None = None,
+    start: StateLike | None = None,
     record: str | Sequence[str | Table] = ("loss", "error", "margins"),
     space: Space = "auto",
     key: PRNGKeyArray | int | None = None,

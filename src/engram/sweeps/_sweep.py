@@ -23,7 +23,7 @@ _MOST_CELLS = 2**32  # cells are numbered by 32 bits
 
 def sweep(
     what: str | Path | Mapping[str, Any] | Callable[..., Any],
-    axes: Mapping[str, ArrayLike | Sequence[str]] | None = None,
+    axes: Mapping[str, ArrayLike | Sequence[str] | Mapping[str, Any]] | None = None,
     *,
     store: str | os.PathLike[str] | None = None,
     client: Any = None,

@@ -70,28 +70,28 @@ def flow_origin(rate: ArrayLike, start: ArrayLike = 0.0) -> Numbers:
     return -(xp.exp(m0) + m0) / c
 
 
-def flow_correction(s: Numbers) -> Numbers:
+def flow_correction(s: ArrayLike) -> Numbers:
     r"""The function $h$ of $m_t = \log s - h(s)$, $s = c_x (t - t_0)$.
 
     With $s = m + e^m$ it is $\log(1 + m e^{-m})$, which loses no digits as s grows.
 
     Paper: eq:dyn-bin.
     """
-    xp, s = given(s=s)
-    require(s > 0, "s > 0 (t after t_0)", s)
-    m = log_omega(s)
-    large = s > 0.5  # below, 1 + m e^-m cancels, and the logarithm of s does not
-    return xp.where(large, xp.log1p(xp.where(large, m * xp.exp(-m), 0.0)), xp.log(s) - m)[()]
+    xp, x = given(s=s)
+    require(x > 0, "s > 0 (t after t_0)", x)
+    m = log_omega(x)
+    large = x > 0.5  # below, 1 + m e^-m cancels, and the logarithm of s does not
+    return xp.where(large, xp.log1p(xp.where(large, m * xp.exp(-m), 0.0)), xp.log(x) - m)[()]
 
 
-def flow_correction_bounds(s: Numbers) -> tuple[Numbers, Numbers]:
+def flow_correction_bounds(s: ArrayLike) -> tuple[Numbers, Numbers]:
     r"""$\tfrac12 \log(s)/s \le h(s) \le 1.02372 \log(s)/s$ for $s \ge 1$; both constants are sharp.
 
     Paper: thm:ortho-bin prints the constants 0 and 2; $s \ge 1$ means a margin that is not negative.
     """
-    xp, s = given(s=s)
-    require(s >= 1, "s >= 1 (a margin of at least 0)", s)
-    return 0.5 * xp.log(s) / s, CORRECTION_CONSTANT * xp.log(s) / s
+    xp, x = given(s=s)
+    require(x >= 1, "s >= 1 (a margin of at least 0)", x)
+    return 0.5 * xp.log(x) / x, CORRECTION_CONSTANT * xp.log(x) / x
 
 
 def descent_step(margin: ArrayLike, rate: ArrayLike, learning_rate: ArrayLike) -> Numbers:

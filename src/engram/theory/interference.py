@@ -204,15 +204,15 @@ def half_gap_exponent(correlation: ArrayLike) -> Numbers:
     return xp.minimum((1 + alpha) / (1 - alpha), 1.0)
 
 
-def slow_share(kappa: Numbers) -> Numbers:
+def slow_share(kappa: ArrayLike) -> Numbers:
     r"""$I(\kappa) = \kappa \int_1^\infty \frac{z^{\kappa-1}}{2z - 1}\,dz = \sum_{n \ge 1} \frac{\kappa\,2^{-n}}{n - \kappa}$, below 1 for $\kappa < 0.6252$.
 
     Paper: not in the paper; see `half_gap_deviation_lower_bound`.
     """
-    xp, kappa = given(kappa=kappa)
-    require((kappa >= 0) & (kappa < 1), "0 <= kappa < 1", kappa)
+    xp, k = given(kappa=kappa)
+    require((k >= 0) & (k < 1), "0 <= kappa < 1", k)
     n = xp.arange(1.0, 61.0)
-    return (kappa[..., None] * 2.0**-n / (n - kappa[..., None])).sum(-1)
+    return (k[..., None] * 2.0**-n / (n - k[..., None])).sum(-1)
 
 
 def half_gap_deviation_lower_bound(
@@ -306,7 +306,7 @@ def descent_half_gap_bounds(
     return xp.minimum(0.0, _middle(xp, p) - reach * (1 - p)), 2 * _middle(xp, p) + reach * p
 
 
-def is_learned_in_one_step(correlation: ArrayLike, p1: ArrayLike) -> Any:
+def is_learned_in_one_step(correlation: ArrayLike, p1: ArrayLike) -> Numbers:
     r"""From zero, one step gives perfect accuracy for any $\eta > 0$ if and only if $\alpha < p_2/p_1$.
 
     Paper: Section 4.2 says so for $\alpha \le 0$.
