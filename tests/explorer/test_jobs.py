@@ -194,6 +194,36 @@ def test_compiling_does_not_delay_other_clients():
     jobs.close()
 
 
+def test_a_client_that_compiles_little_is_next():
+    jobs, order, gate = Jobs(), [], threading.Event()
+    queue = jobs._compiler._queue
+
+    def compile(job, client):
+        job.will_compile()
+        gate.wait(60)
+        order.append(client)
+
+    async def crowd():
+        ask = lambda client: asyncio.create_task(
+            jobs.answer(client, lambda job: compile(job, client))
+        )
+        gate.set()
+        await asyncio.gather(ask("a"), ask("b"))
+        gate.clear()
+        asked = []
+        for number, client in enumerate(["a", "b", "seldom"]):
+            asked.append(ask(client))  # the first is at work, the others wait
+            await until(
+                lambda number=number: jobs._compiler._asked.get("a") == 2 and len(queue) == number
+            )
+        gate.set()
+        await asyncio.gather(*asked)
+
+    run(crowd())
+    assert order[2:] == ["a", "seldom", "b"]
+    jobs.close()
+
+
 def test_long_jobs_let_short_ones_have_their_turn(jobs):
     is_over = threading.Event()
 

@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 _SLICE = 0.05  # seconds that a job computes before others have their turn
@@ -72,6 +72,52 @@ class Turns:
         while self._queue and self._at_work < self._most:
             heapq.heappop(self._queue)[2].set()
             self._at_work += 1
+
+
+class Compiler:
+    """One thread for work that compiles; whoever has asked it for the least is next.
+
+    So a client that needs one program does not wait for all that others need, who ask for ever new ones.
+
+    Args:
+        clients: Of how many clients it knows what they have asked for.
+    """
+
+    def __init__(self, clients: int):
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="engram-compiler")
+        self._lock, self._numbers = threading.Lock(), itertools.count()
+        self._queue: list[tuple[int, int, Future[Any], Callable[[], Any]]] = []
+        self._asked: dict[str, int] = {}  # how often, the newest clients last
+        self._most = clients
+
+    def submit(self, client: str, work: Callable[[], Any]) -> Future[Any]:
+        """Do `work()` when nobody is waiting who has asked for less."""
+        future: Future[Any] = Future()
+        with self._lock:
+            self._thread.submit(self._next)  # refused when it is closed
+            asked = self._asked.pop(client, 0)
+            heapq.heappush(self._queue, (asked, next(self._numbers), future, work))
+            self._asked[client] = asked + 1
+            if len(self._asked) > self._most:
+                del self._asked[next(iter(self._asked))]
+        return future
+
+    def _next(self) -> None:
+        with self._lock:
+            _, _, future, work = heapq.heappop(self._queue)
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    def close(self) -> None:
+        """Start nothing more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            for _, _, future, _ in self._queue:
+                future.cancel()
 
 
 class Job:
@@ -147,7 +193,7 @@ class Jobs:
     ends the one at work. So a slider that moves faster than the answers piles nothing up, and one client
     holds at most one thread. Jobs compute in turns; a client that has asked for nothing for a while has its
     turn before those that ask without a pause. Work that must compile first, which nothing can end, has one
-    thread of its own.
+    thread of its own, where a client that has compiled least is next.
 
     Args:
         clients: How many clients may ask at once.
@@ -156,7 +202,7 @@ class Jobs:
 
     def __init__(self, clients: int = 32, seconds: float = 20.0):
         self._pool = ThreadPoolExecutor(clients, thread_name_prefix="engram-explorer")
-        self._compiler = ThreadPoolExecutor(1, thread_name_prefix="engram-compiler")
+        self._compiler = Compiler(4 * clients)
         self._turns = Turns()
         self._at_work: dict[str, Job] = {}
         self._waiting: dict[str, Job] = {}
@@ -179,10 +225,11 @@ class Jobs:
             if job.called is not None:
                 await job.called
             try:
-                return await self._run(self._pool, job, work)
+                return await self._run(self._pool.submit, job, work)
             except MustCompile:
                 job.may_compile = True
-                return await self._run(self._compiler, job, work)
+                submit = lambda run: self._compiler.submit(client, run)
+                return await self._run(submit, job, work)
         finally:
             self._answered[client] = time.monotonic()
             if len(self._answered) > 4 * self._most:
@@ -211,7 +258,9 @@ class Jobs:
             self._at_work[client] = following
             following.called.set_result(None)
 
-    async def _run(self, pool: ThreadPoolExecutor, job: Job, work: Work) -> Any:
+    async def _run(
+        self, submit: Callable[[Callable[[], Any]], Future[Any]], job: Job, work: Work
+    ) -> Any:
         def run() -> Any:
             try:
                 return job.run(work)
@@ -221,7 +270,7 @@ class Jobs:
                 raise Stale from None  # Python is ending, and much fails then
 
         try:
-            future = pool.submit(run)
+            future = submit(run)
         except RuntimeError:  # the server, or Python itself, is ending
             raise Stale from None
         answer = asyncio.wrap_future(future)
@@ -244,5 +293,5 @@ class Jobs:
         """End what is at work, as soon as it checks, and start nothing more."""
         for job in [*self._at_work.values(), *self._waiting.values()]:
             job.is_stale = True
-        for pool in (self._pool, self._compiler):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._compiler.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
