@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import engram
-from engram.diagnosis import by_frequency, explain, forgetting
+from engram.diagnosis import by_frequency, explain, forgetting, interference
 from engram.diagnosis._pictures import _states_at
 from engram.diagnosis._sentences import push_rows
 
@@ -103,6 +103,47 @@ def test_two_tokens_are_explained_as_the_paper_does():
     assert "<li>" in explanation._repr_html_()
     assert len(explanation.plot().axes) == 3
     assert explanation.table().share.sum("token").values == pytest.approx(1.0)
+
+
+def test_a_new_rival_does_not_hide_who_pushed():
+    """A class far behind overtakes all others in one step: its source pushed, whoever was the rival."""
+    E = np.diag([1.0, 1, 1, 1])
+    E[1, 0] = 5.0  # a large embedding, close to token 0
+    problem = engram.Problem(E, np.eye(3, 4), [0.97, 0.01, 0.01, 0.01], [0, 2, 1, 0])
+    start = np.zeros((4, 4))
+    start[:3, 0] = 2.0, 1.5, 0.0  # class 1 is the rival of token 0 at first,
+    start[1, 1] = 20.0  # and what token 1 recalls
+    sampling = engram.dynamics.Replayed([[0, 2, 3, 3], [1] * 4, [0, 2, 3, 3]])
+    descent = engram.dynamics.Descent(engram.dynamics.sgd(1.0), sampling, steps=3)
+    run = engram.simulate(problem, descent, start=start)
+    spike = explain(run).spikes[0]
+    assert (spike.first, spike.peak) == (1, 2)
+    assert spike.risen.tokens[0] == 0
+    assert spike.against.tokens.tolist() == [1]
+    assert "then recalled as class 2" in str(explain(run))
+    assert "but 100% of the samples in these steps" in str(explain(run))
+    # Against the class of before, the same source seems to help.
+    first, last = (interference(run, at=1, rival=rival) for rival in ("first", "last"))
+    assert first.push[0, 1] > 0 > last.push[0, 1]
+    assert (first.rival[0] < 0) & (last.rival[0] > 0)
+    for pushes in (first, last):
+        total = pushes.push.sum("source") + pushes.rival + pushes.remainder
+        np.testing.assert_allclose(total, pushes.change, atol=1e-14)
+        np.testing.assert_allclose(pushes.remainder, 0, atol=1e-14)
+        np.testing.assert_array_equal(pushes.frequency, [0, 1, 0, 0])
+
+
+def test_the_sharpest_direction_of_a_preconditioned_method_is_named():
+    rates = np.where(np.arange(60) < 30, 0.02, 1.0)
+    descent = engram.PracticalDescent(engram.dynamics.rmsprop(rates), 60)
+    record = ("loss", "margins", "stability_gap")
+    run = engram.simulate(engram.two_tokens(0.95, 0.75), descent, record=record)
+    spike = explain(run, most=1).spikes[0]
+    known, gap = spike.stability, run.stability_gap.sel(step=spike.first)
+    assert known.threshold - known.sharpness == pytest.approx(float(gap), rel=1e-9)
+    assert known.is_crossed
+    assert known.direction.prod() < 0
+    assert "the sharpest direction moves token 1 against token 0" in str(explain(run))
 
 
 def test_run_without_a_spike_says_so():

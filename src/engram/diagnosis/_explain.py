@@ -20,7 +20,6 @@ from engram.diagnosis._replay import path_of
 from engram.diagnosis._sentences import PUSHES, as_html, as_text, paragraphs, push_rows
 from engram.dynamics import AbstractFlow, Carry, Curriculum, Descent, Status, moment_of
 from engram.memory import MemorySystem
-from engram.observables import stability_gap
 from engram.problem import Problem, show_name
 from engram.special import largest_eigenpairs, normals
 from engram.theory import spike as theory
@@ -49,8 +48,8 @@ class Stability:
     Args:
         sharpness: The largest eigenvalue of the Hessian, preconditioned where the method is.
         threshold: The sharpness beyond which the method is unstable on a quadratic; NaN if not known.
-        direction: How the unstable direction moves the tokens' margins, the largest scaled to 1; None if the
-            method is preconditioned.
+        direction: How the unstable direction moves the tokens' margins, the largest scaled to 1; None if
+            there is none.
     """
 
     sharpness: float
@@ -77,7 +76,7 @@ class Spike:
         net: The change of the loss over the whole rise: 1 if no token's loss fell meanwhile.
         against: Sources that lowered the margins of the risen tokens, with how much, weighted by the shares.
         helping: Sources that raised them.
-        pushes: The interference between the last step before and the peak.
+        pushes: The interference between the last step before and the peak, against the rivals at the peak.
         stability: The curvature before the spike; None for flows.
         rates: The learning rate before, and in, the spike, where it rose; else None.
         stages: Of a curriculum, its stages on the way to the peak, from one, and where each ends.
@@ -223,7 +222,7 @@ def explain(
     spikes = []
     for k in chosen:
         first, peak = moments.before(float(run["spike_start"][k])), float(run["spike_step"][k])
-        pushes = describe(path.system, follower.between(first, peak), (first, peak))
+        pushes = describe(path.system, follower.between(first, peak, "last"), (first, peak))
         pushes.attrs["deviation"] = deviation(run, pushes)
         spikes.append(_explain_one(path, run, pushes, int(k), first, peak))
     names = [show_name(str(label)) for label in run["token"].values]
@@ -308,14 +307,19 @@ def _curvature(path: Path, inner: Any, index: Any) -> tuple[Any, Any, Any]:
     carry = Carry(index, inner, None, jnp.asarray(int(Status.RUNNING)))
     moment = moment_of(system, dynamics, carry, path.key)
     threshold = jnp.asarray(dynamics.threshold(index), float)
-    if dynamics.is_preconditioned:
-        return threshold - stability_gap(moment), threshold, None
-    state = moment.state
-    if has_linear_scores(system):  # where directions are those of W, whatever the space
-        state, system = system.weights(state), MemorySystem(system.problem)  # pyright: ignore
+    preconditioner, state = dynamics.preconditioner(inner), moment.state
+    if preconditioner is not None:
+        # Adam and its kin: the Hessian seen in the coordinates in which their steps are plain.
+        root, metric = jax.tree.map(jnp.sqrt, preconditioner), None
+    else:
+        if has_linear_scores(system):  # where directions are those of W, whatever the space
+            state, system = system.weights(state), MemorySystem(system.problem)  # pyright: ignore
+        root, metric = jax.tree.map(jnp.ones_like, state), system.inner
+    divided = lambda v: jax.tree.map(jnp.divide, v, root)
     start = jax.tree.map(lambda x: normals(0, x.shape, x.dtype), state)
-    pairs = largest_eigenpairs(lambda v: system.hvp(state, v), start, inner=system.inner)
-    along = jax.tree.map(lambda x: x[0], pairs.vector)
+    hessian = lambda v: divided(system.hvp(state, divided(v)))
+    pairs = largest_eigenpairs(hessian, start, inner=metric)
+    along = divided(jax.tree.map(lambda x: x[0], pairs.vector))
     margins = lambda state: system.look(state).margins
     return pairs.value[0], threshold, jax.jvp(margins, (state,), (along,))[1]
 
@@ -323,10 +327,9 @@ def _curvature(path: Path, inner: Any, index: Any) -> tuple[Any, Any, Any]:
 def _stability(path: Path, first: int) -> Stability:
     carried = carried_at(path, first)
     sharpness, threshold, moved = jax.device_get(_curvature(path, carried, jnp.asarray(first)))
-    if moved is not None:
-        largest = moved[np.abs(moved).argmax()]
-        moved = moved / largest if largest else None
-    return Stability(float(sharpness), float(threshold), moved)
+    largest = moved[np.abs(moved).argmax()]
+    has_direction = np.isfinite(largest) and largest != 0
+    return Stability(float(sharpness), float(threshold), moved / largest if has_direction else None)
 
 
 def _bump(dynamics: Any, run: xr.Dataset, first: int, peak: int) -> tuple[float, float] | None:

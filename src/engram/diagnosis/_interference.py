@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 
-from engram._checks import InputError
+from engram._checks import InputError, check_choice
 from engram._precision import in_double
 from engram._types import ArrayLike, Table
 from engram.diagnosis._path_average import RecordFollower
-from engram.diagnosis._pushes import Path, Pushes, follow, strongest_rivals
+from engram.diagnosis._pushes import Moment, Path, Pushes, follow, strongest_rivals
 from engram.diagnosis._replay import path_of
 from engram.dynamics import AbstractDynamics, AbstractFlow
 from engram.problem import Problem
@@ -20,7 +20,8 @@ _MEANINGS = {
     "push": "change of the token's margin that the source made",
     "decay": "change that weight decay made",
     "noise": "change that noise on W made; of a recording, what the loop's gradient has beyond the memory's",
-    "rival": "change because another class became the strongest rival; never positive",
+    "rival": "change because another class became the strongest rival; never positive, unless pushes are "
+    "against the last one",
     "remainder": "change that is not accounted for",
     "embeddings": "change that moving embeddings made",
     "change": "change of the margin",
@@ -30,6 +31,7 @@ _MEANINGS = {
     "rival_after": "strongest rival at the second moment",
     "input_overlap": "inner product of the inputs of token and source",
     "output_overlap": "how the source's pull on the classes changes the token's margin, per strength",
+    "frequency": "how often the source came, on average over the steps",
     "strength": "how much the source pulled in all: frequency times residual, summed over the steps",
     "loss_before": "loss of the token at the first moment",
     "loss_after": "loss of the token at the second moment",
@@ -43,6 +45,7 @@ def interference(
     *,
     at: float | None = None,
     between: tuple[float, float] | None = None,
+    rival: Moment = "first",
     start: ArrayLike | None = None,
     key: PRNGKeyArray | int | None = None,
 ) -> xr.Dataset:
@@ -76,18 +79,23 @@ def interference(
         at: One step: what the update from step `at` to `at + 1` did; of a recording, what happened from
             the record of that step to the next.
         between: Two steps (or times, for flows): what happened from the first to the second.
+        rival: Pushes are on the margin against the class that is the strongest rival at this moment, "first"
+            or "last". Against the last one `rival` is what the margins against the two classes differed by
+            at the first, never negative.
         start: Where a problem or system starts.
         key: The random numbers of a problem or system.
 
     Returns:
-        A dataset over `token` and `source`. For updates that are linear in gradients it also says why:
-        `push` is `input_overlap` times `output_overlap` times the `strength` of the source.
+        A dataset over `token` and `source`; `frequency` is how often the source came in the steps. For
+        updates that are linear in gradients it also says why: `push` is `input_overlap` times
+        `output_overlap` times the `strength` of the source.
 
     Paper: thm:inter, summed over steps.
     """
+    check_choice("rival", rival, ("first", "last"))
     path = path_of(run, dynamics, start, key)
     first, last = _read_moments(path, at, between)
-    pushes = follow(path).between(first, last)
+    pushes = follow(path).between(first, last, rival)
     dataset = describe(path.system, pushes, (first, last))
     if isinstance(run, xr.Dataset):
         dataset.attrs["deviation"] = deviation(run, dataset)
@@ -121,31 +129,33 @@ def _read_moments(path: Path, at: Any, between: Any) -> tuple[float, float]:
 
 def describe(system: Any, pushes: Pushes, moments: tuple[float, float]) -> xr.Dataset:
     """Pushes as a dataset, with what else makes up the change."""
-    rows = np.arange(len(pushes.before))
-    rivals_after = strongest_rivals(system, pushes.after)
-    before, to_same = pushes.before[rows, pushes.rivals], pushes.after[rows, pushes.rivals]
-    after = pushes.after[rows, rivals_after]
+    rows, same = np.arange(len(pushes.before)), pushes.rivals
+    rivals_before, rivals_after = (
+        strongest_rivals(system, margins) for margins in (pushes.before, pushes.after)
+    )
+    before, after = pushes.before[rows, rivals_before], pushes.after[rows, rivals_after]
+    from_same, to_same = pushes.before[rows, same], pushes.after[rows, same]
     known = pushes.push.sum(axis=1) + pushes.decay + pushes.noise
     known = known if pushes.embeddings is None else known + pushes.embeddings
     values: dict[str, Any] = {
         "push": (("token", "source"), pushes.push),
         "decay": ("token", pushes.decay),
         "noise": ("token", pushes.noise),
-        "rival": ("token", after - to_same),
-        "remainder": ("token", to_same - before - known),
+        "rival": ("token", after - to_same + (from_same - before)),
+        "remainder": ("token", to_same - from_same - known),
         "change": ("token", after - before),
         "margin_before": ("token", before),
         "margin_after": ("token", after),
-        "rival_before": ("token", pushes.rivals),
+        "rival_before": ("token", rivals_before),
         "rival_after": ("token", rivals_after),
+        "frequency": ("source", pushes.frequency),
     }
     if pushes.embeddings is not None:
         values["embeddings"] = ("token", pushes.embeddings)
     if pushes.losses[0] is not None:
         values["loss_before"] = ("token", pushes.losses[0])
         values["loss_after"] = ("token", pushes.losses[1])
-    if pushes.coefficients is not None:
-        values |= _reasons(system.problem, pushes)
+    values |= _reasons(system, pushes)
     coords = {name: value for name, value in system.coords().items() if _is_of(value, "token")}
     coords["source"] = np.asarray(coords["token"])
     attrs = {"kind": "interference", "first": moments[0], "last": moments[1]}
@@ -161,16 +171,20 @@ def _is_of(value: Any, axis: str) -> bool:
     return value[0] == axis if isinstance(value, tuple) else True
 
 
-def _reasons(problem: Problem, pushes: Pushes) -> dict[str, Any]:
+def _reasons(system: Any, pushes: Pushes) -> dict[str, Any]:
     """Why a source pushes a token: how alike their inputs are, which classes it pulls on, how strongly."""
-    assert pushes.coefficients is not None
+    problem: Problem | None = getattr(system, "problem", None)
+    if problem is None:
+        return {}
     E, U, labels = (np.asarray(x) for x in (problem.inputs, problem.outputs, problem.labels))
+    inputs = {"input_overlap": (("token", "source"), E @ E.T)}
+    if pushes.coefficients is None:
+        return inputs
     # A pull raises one class by as much as it lowers the others.
     strength = np.abs(pushes.coefficients).sum(axis=1) / 2
     direction = pushes.coefficients / np.where(strength > 0, strength, 1.0)[:, None]
     overlap = (U[labels] - U[pushes.rivals]) @ (direction @ U).T
-    return {
-        "input_overlap": (("token", "source"), E @ E.T),
+    return inputs | {
         "output_overlap": (("token", "source"), overlap),
         "strength": ("source", strength),
     }

@@ -20,7 +20,7 @@ import xarray as xr
 from engram import memory, particles
 from engram._checks import InputError
 from engram._memory_limits import check_fits
-from engram.diagnosis._pushes import Pushes, output_gaps, pushes_of, strongest_rivals
+from engram.diagnosis._pushes import Moment, Pushes, output_gaps, pushes_of, strongest_rivals
 from engram.diagnosis._recording import problem_at
 from engram.memory import MemorySystem
 from engram.problem import Problem
@@ -93,7 +93,7 @@ class RecordFollower:
             return np.nan
         return float(self._run["learning_rate"][self._place("first", step)])
 
-    def between(self, first: float, last: float) -> Pushes:
+    def between(self, first: float, last: float, rival: Moment = "first") -> Pushes:
         """What changed the margins from one recorded step to another."""
         i, j = self._place("first", first), self._place("last", last)
         if i >= j:
@@ -102,7 +102,8 @@ class RecordFollower:
             )
         here = start = self._end(i)
         before = _against(here)
-        rivals = strongest_rivals(self.system, before)
+        after = _against(self._end(j))
+        rivals = strongest_rivals(self.system, before if rival == "first" else after)
         push, noise, moved = np.zeros((len(before), len(before))), *np.zeros((2, len(before)))
         met, coefficients = np.zeros_like(here.W), np.zeros_like(before)
         for k in range(i + 1, j + 1):
@@ -124,8 +125,9 @@ class RecordFollower:
             np.zeros(len(before)),
             noise,
             before,
-            _against(here),
+            after,
             rivals,
+            np.asarray(self.problem.probs),
             None if self._is_moving else coefficients,
             (losses_of(start), losses_of(here)),
             embeddings=moved if self._is_moving else None,

@@ -6,7 +6,7 @@ state of a particle system carries these coefficients itself, so a flow needs no
 other optimizer, any other system; each token's part of every gradient is followed through the optimizer.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -22,6 +22,7 @@ from engram.particles import MarginSystem, ParticleSystem, pull
 from engram.problem import Problem
 from engram.system import AbstractSystem
 
+Moment = Literal["first", "last"]
 _NUMBERS = 2**22  # in the parts of gradients that are followed at once
 
 
@@ -38,12 +39,13 @@ class Pushes(NamedTuple):
     """What changed the margins between two moments.
 
     Args:
-        push: By how much the margin of x (row) against its first rival was changed by x' (column).
+        push: By how much the margin of x (row) against its rival was changed by x' (column).
         decay: By how much weight decay changed it.
         noise: By how much noise on W itself did.
         before: Margins against every class at the first moment.
         after: The same at the second.
-        rivals: The class that came closest to the target at the first moment.
+        rivals: The class that came closest to the target at the first moment, or at the last.
+        frequency: How often each token came, on average over the steps.
         coefficients: What each token added to the coefficients of its pulls on every class, where the
             changes are linear in gradients; otherwise None.
         losses: Losses of the tokens at the two moments.
@@ -58,6 +60,7 @@ class Pushes(NamedTuple):
     before: np.ndarray
     after: np.ndarray
     rivals: np.ndarray
+    frequency: np.ndarray
     coefficients: np.ndarray | None
     losses: tuple[Any, Any]
     embeddings: np.ndarray | None = None
@@ -86,8 +89,11 @@ def follow(path: Path) -> "Follower":
 class Follower(Protocol):
     """Follows a run."""
 
-    def between(self, first: float, last: float) -> Pushes:
-        """What changed the margins between two steps, or times; none before the last ones asked for."""
+    def between(self, first: float, last: float, rival: Moment = "first") -> Pushes:
+        """What changed the margins between two steps, or times; none before the last ones asked for.
+
+        `rival` says at which of the two a token's rival is its strongest.
+        """
         ...
 
 
@@ -154,7 +160,7 @@ class _ByParticles:
         origin = jax.device_get(path.system.weights(path.state))
         self.system = ParticleSystem(self.problem, origin, shaken=path.dynamics.is_isotropic)
 
-    def between(self, first: float, last: float) -> Pushes:
+    def between(self, first: float, last: float, rival: Moment = "first") -> Pushes:
         problem, system, dynamics = self.problem, self.system, self.path.dynamics
         at: Any = np.asarray([first, last], float)
         if not isinstance(dynamics, AbstractFlow):
@@ -164,14 +170,15 @@ class _ByParticles:
         states = run(system, dynamics, system.start(), at=at, record=_State(), key=key).records
         pick = lambda k: jax.tree.map(lambda x: jnp.asarray(x)[k], states)
         (before, losses), (after, last_losses) = (_asked(system, pick(k)) for k in (0, 1))
-        rivals = strongest_rivals(system, before)
+        rivals = strongest_rivals(system, before if rival == "first" else after)
         coefficients = np.diff(np.asarray(states.coefficients), axis=0)[0]
         push = pushes_of(problem, rivals, coefficients)
         noise = zero = np.zeros(len(before))
         if states.shaken is not None:
             shaken = np.diff(np.asarray(states.shaken), axis=0)[0]
             noise = (output_gaps(problem, rivals) @ shaken * problem.inputs).sum(axis=1)
-        return Pushes(push, zero, noise, before, after, rivals, coefficients, (losses, last_losses))
+        often, losses = np.asarray(problem.probs), (losses, last_losses)
+        return Pushes(push, zero, noise, before, after, rivals, often, coefficients, losses)
 
 
 # --- coefficients, and states -----------------------------------------------------------------------------
@@ -234,22 +241,30 @@ def _go(path: Path, inner: PyTree, index: Any, until: Any) -> Any:
 
 @eqx.filter_jit
 def _walk(path: Path, kind: Any, inner: PyTree, past: PyTree, first: Any, last: Any) -> Any:
-    """Steps `first` to `last`, following the parts: the end, what is left of them, and their effects."""
+    """Steps `first` to `last`, following the parts: the end, what is left of them, their effects, the law."""
     system, dynamics, key = path.system, path.dynamics, path.key
 
     def step(index: Any, carry: PyTree) -> PyTree:
-        inner, past, sums = carry
+        inner, past, sums, laws = carry
         state = dynamics.state_of(inner)
         law = dynamics.law_at(system, inner, index, key)
+        laws = laws + (whole if law is None else jnp.asarray(law))
         ahead = dynamics.step(system, inner, index, key)
         update = Update(system.grad(state, law), ahead.memory, state, index, system)
         shares = kind.splitter(dynamics).split(kind.parts(system, state, law), past, update)
         if shares is None:
-            return ahead, past, sums
+            return ahead, past, sums, laws
         effects = kind.effect(system, state, shares)
-        return ahead, shares.past, jax.tree.map(jnp.add, sums, effects)
+        return ahead, shares.past, jax.tree.map(jnp.add, sums, effects), laws
 
-    return jax.lax.fori_loop(first, last, step, (inner, past, kind.nothing(system)))
+    whole = jnp.asarray(system.law)
+    nothing = kind.nothing(system), jnp.zeros_like(whole)
+    inner, past, sums, laws = jax.lax.fori_loop(first, last, step, (inner, past, *nothing))
+    return (
+        inner,
+        past,
+        (*sums, laws.reshape(len(laws), -1).sum(axis=1) / jnp.maximum(last - first, 1)),
+    )
 
 
 class _Walker:
@@ -263,13 +278,19 @@ class _Walker:
     def state(self) -> Any:
         return self.path.dynamics.state_of(self.inner)
 
+    def ahead(self, until: int) -> Any:
+        """The state at a later step; nobody moves."""
+        return self.path.dynamics.state_of(self._gone(until))
+
     def go(self, until: int) -> None:
         """On to a step, when nothing is kept of the parts."""
-        self.inner = _go(self.path, self.inner, jnp.asarray(self.index), jnp.asarray(until))
-        self.index = until
+        self.inner, self.index = self._gone(until), until
+
+    def _gone(self, until: int) -> Any:
+        return _go(self.path, self.inner, jnp.asarray(self.index), jnp.asarray(until))
 
     def walk(self, kind: Any, until: int) -> Any:
-        """On to a step; what the parts did on the way."""
+        """On to a step; what the parts did on the way, what decay did, and how often each sample came."""
         here, there = jnp.asarray(self.index), jnp.asarray(until)
         self.inner, self.past, sums = _walk(self.path, kind, self.inner, self.past, here, there)
         self.index = until
@@ -287,16 +308,16 @@ class _ByCoefficients:
         self.path, self.kind = path, _Coefficients()
         self.walker = _Walker(path, self.kind)
 
-    def between(self, first: float, last: float) -> Pushes:
+    def between(self, first: float, last: float, rival: Moment = "first") -> Pushes:
         system, walker = self.path.system, self.walker
         walker.arrive(self.kind, first)
         before, losses = _asked(system, walker.state)
-        coefficients, zero = walker.walk(self.kind, int(last))
+        coefficients, zero, often = walker.walk(self.kind, int(last))
         after, last_losses = _asked(system, walker.state)
-        rivals = strongest_rivals(system, before)
+        rivals = strongest_rivals(system, before if rival == "first" else after)
         problem = system.problem  # pyright: ignore[reportAttributeAccessIssue]
-        push = pushes_of(problem, rivals, coefficients)
-        return Pushes(push, zero, zero, before, after, rivals, coefficients, (losses, last_losses))
+        push, losses = pushes_of(problem, rivals, coefficients), (losses, last_losses)
+        return Pushes(push, zero, zero, before, after, rivals, often, coefficients, losses)
 
 
 class _ByStates:
@@ -313,17 +334,19 @@ class _ByStates:
         kinds = [_States(jnp.arange(k, k + some), none) for k in starts]
         self.lots = [(k, kind, _Walker(path, kind)) for k, kind in zip(starts, kinds, strict=True)]
 
-    def between(self, first: float, last: float) -> Pushes:
+    def between(self, first: float, last: float, rival: Moment = "first") -> Pushes:
         system = self.path.system
         for _, kind, walker in self.lots:
             walker.arrive(kind, first)
         guide = self.lots[0][2]
         before, losses = _asked(system, guide.state)
-        rivals = strongest_rivals(system, before)
-        rows, decay = [], np.zeros(len(before))
+        rivals = strongest_rivals(
+            system, before if rival == "first" else _asked(system, guide.ahead(int(last)))[0]
+        )
+        rows, decay, often = [], np.zeros(len(before)), np.zeros(len(before))
         for k, kind, walker in self.lots:
             kind = _States(kind.samples, jnp.asarray(rivals))
-            rows[k:], decay = walker.walk(kind, int(last))
+            rows[k:], decay, often = walker.walk(kind, int(last))
         after, last_losses = _asked(system, guide.state)
-        push, zero = np.asarray(rows).T, np.zeros(len(before))
-        return Pushes(push, decay, zero, before, after, rivals, None, (losses, last_losses))
+        push, zero, losses = np.asarray(rows).T, np.zeros(len(before)), (losses, last_losses)
+        return Pushes(push, decay, zero, before, after, rivals, often, None, losses)

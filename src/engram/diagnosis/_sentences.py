@@ -8,8 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from engram._pages import png_text
+from engram.problem import show_name
 
 _FEW = 4  # tokens named in a sentence
+_OFTEN = 2.0  # times its frequency, beyond which a token came remarkably often
 _LARGE = 1e-6  # a deviation of margins beyond this is worth a word
 
 
@@ -94,7 +96,7 @@ def listed(parts: list[str]) -> str:
 
 def _who_rose(explanation: Any, spike: Any, name: Any) -> str:
     top = [
-        f"{name(x)} ({share:.0%} of the rise, p = {explanation.probs[x]:.3g})"
+        f"{name(x)} ({share:.0%} of the rise, p = {explanation.probs[x]:.3g}{_taken_for(spike, x)})"
         for x, share in spike.risen.top(_FEW)
         if share > 0.01
     ]
@@ -106,6 +108,14 @@ def _who_rose(explanation: Any, spike: Any, name: Any) -> str:
     others = "1 other rose" if rest == 1 else f"{rest} others rose"
     more = f"; {others}, too ({share:.0%})" if rest > 0 else ""
     return f"What rose {verb} of {listed(top)}{more}."
+
+
+def _taken_for(spike: Any, x: int) -> str:
+    """The class that a token is taken for at the peak, if that is not its own."""
+    if not spike.pushes["margin_after"][x] < 0:
+        return ""
+    rival = spike.pushes["class"].values[int(spike.pushes["rival_after"][x])]
+    return f", then recalled as class {show_name(str(rival))}"
 
 
 def _who_pushed(explanation: Any, spike: Any, name: Any) -> list[str]:
@@ -127,14 +137,17 @@ def _why(explanation: Any, spike: Any, source: int) -> str:
     share = np.zeros(len(explanation.probs))
     share[spike.risen.tokens] = spike.risen.values
     moved = int(np.argmax(share * np.abs(spike.pushes["push"].values[:, source])))
-    why = _factors(spike.pushes, moved, source, explanation.probs)
     if moved == source:
         return " (itself)"
-    if why is None:
+    if "input_overlap" not in spike.pushes:
         return ""
-    most = int(spike.risen.tokens[0])
-    whose = "" if moved == most else f"token {explanation.names[moved]}'s: "
-    return f" ({whose}inputs overlap by {why[0]:.3g}, outputs by {why[1]:.2g}; p = {why[2]:.3g})"
+    why = _factors(spike.pushes, moved, source)
+    outputs = "" if why is None else f", outputs by {why[1]:.2g}"
+    p, here = explanation.probs[source], float(spike.pushes["frequency"][source])
+    often = f", but {here:.0%} of the samples in these steps" if here > _OFTEN * p else ""
+    whose = "" if moved == spike.risen.tokens[0] else f"token {explanation.names[moved]}'s: "
+    overlap = float(spike.pushes["input_overlap"][moved, source])
+    return f" ({whose}inputs overlap by {overlap:.3g}{outputs}; p = {p:.3g}{often})"
 
 
 PUSHES = (
@@ -145,28 +158,27 @@ PUSHES = (
 
 def push_rows(explanation: Any, spike: Any) -> list[tuple[str, ...]]:
     """The strongest pushes on those who rose, and what they are products of, in the order of `PUSHES`."""
-    pushes, p = spike.pushes, explanation.probs
-    rows = []
+    pushes, rows = spike.pushes, []
     for x, share in spike.risen.top(_FEW):
         values = pushes["push"].values[x]
         for source in np.argsort(-np.abs(values), kind="stable")[:_FEW]:
             if share < 0.01 or abs(values[source]) < 0.01 * np.abs(values).max():
                 continue
             row = [explanation.names[x], explanation.names[source], f"{values[source]:+.3g}"]
-            why = _factors(pushes, x, int(source), p) or ()
+            why = _factors(pushes, x, int(source)) or ()
             rows.append(
                 (*row, *(f"{value:.3g}" for value in why), *["not a product"] * (4 - len(why)))
             )
     return rows
 
 
-def _factors(pushes: Any, token: int, source: int, p: Any) -> tuple[float, ...] | None:
+def _factors(pushes: Any, token: int, source: int) -> tuple[float, ...] | None:
     """What a push is the product of: overlaps of inputs and outputs, frequency, rates times residuals."""
     if "strength" not in pushes:
         return None
     overlaps = [float(pushes[f"{what}_overlap"][token, source]) for what in ("input", "output")]
-    strength = float(pushes["strength"][source])
-    return *overlaps, float(p[source]), strength / float(p[source]) if p[source] > 0 else math.nan
+    strength, p = float(pushes["strength"][source]), float(pushes["frequency"][source])
+    return *overlaps, p, strength / p if p > 0 else math.nan
 
 
 def _why_unstable(spike: Any, name: Any) -> list[str]:
