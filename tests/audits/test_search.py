@@ -83,6 +83,42 @@ def test_a_bad_box_is_refused(box, match):
         bound("", lambda **_: 1.0, box)
 
 
+@pytest.mark.parametrize(
+    ("slack", "got"),
+    [
+        (lambda x: None, "None"),
+        (lambda x: 1j * x, "0j"),
+        (lambda x: "yes", "'yes'"),
+        (lambda x: {"slack": x}, r"\{'slack': 0.0\}"),
+        (lambda x: [[x], [x, x]], r"\[\[0.0\], \[0.0, 0.0\]\]"),
+    ],
+)
+def test_a_slack_that_is_not_real_numbers_is_refused(slack, got):
+    claim = bound("", slack, {"x": (0, 1)})
+    with pytest.raises(InputError, match=f"`slack` must return numbers.* got {got} at x = 0"):
+        audit(claim)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"slack": lambda: 1.0}, r"by name, x: .*'x'"),
+        ({"slack": lambda x, y: y}, r"by name, x: .*'y'"),
+        ({"statement": 3}, "`statement` must be a string, got 3"),
+        ({"id": 7}, "`id` must be a string, got 7"),
+        ({"tolerance": "big"}, "`tolerance`"),
+        ({"tolerance": -1.0}, "`tolerance` must not be negative"),
+        ({"certificates": lambda: [1]}, "list of `Certificate`s, got 1"),
+        ({"certificates": lambda: None}, "list of `Certificate`s, got None"),
+        ({"curves": lambda: 3}, "`curves` must return `Curves`, got 3"),
+    ],
+)
+def test_a_bad_option_is_refused(options, match):
+    options = {"statement": "", "slack": lambda x: x, "box": {"x": (0, 1)}} | options
+    with pytest.raises(InputError, match=match):
+        curves_of(*audit(bound(**options)))
+
+
 def test_unknown_claims_are_refused():
     with pytest.raises(InputError, match="a number such as C15 or a Python file, got C99"):
         audit("C99")

@@ -108,7 +108,7 @@ def _claims_in(path: str | Path) -> list[Claim]:
     """The claims that a Python file defines, in its order."""
     if not Path(path).is_file():
         raise InputError(
-            f"CLAIM must be a number such as C15 or a Python file, and {path} is not there."
+            f"CLAIM must be a number such as C15 or a Python file, and {path} is not a file."
         )
     try:
         names = runpy.run_path(str(path))

@@ -1,5 +1,6 @@
 """bound: a statement of your own, audited over a box of parameters with a search for the worst case."""
 
+import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -9,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from engram._checks import InputError, check_count
+from engram._checks import InputError, brief, check_count, check_not_negative
 from engram.audits._balls import precision
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Claim, Curves
@@ -67,8 +68,13 @@ def bound(
             "which names the place in an array."
         )
     axes = {name: _read_axis(name, limits) for name, limits in box.items()}
+    _check_takes(slack, axes)
+    for name, text in {"statement": statement, "id": id}.items():
+        if not isinstance(text, str):
+            raise InputError(f"`{name}` must be a string, got {brief(text)}.")
     check_count("draws", draws)
     check_count("searches", searches, least=0)
+    check_not_negative("tolerance", tolerance)
 
     def check(seed: int) -> Evidence:
         trials = Trials(slack, axes, total=draws + searches * _REFINEMENTS)
@@ -85,8 +91,54 @@ def bound(
             minimize(trials.room, unit, method="Nelder-Mead", bounds=limits, options=options)
         return trials.evidence(tolerance)
 
-    exact = certificates and precision()(certificates)
-    return Claim(id, "", statement, statement, "HOLDS", check, certificates=exact, curves=curves)
+    exact = certificates and precision()(lambda: _read_certificates(certificates()))
+    drawn = curves and (lambda: _read_curves(curves()))
+    return Claim(id, "", statement, statement, "HOLDS", check, certificates=exact, curves=drawn)
+
+
+def _check_takes(slack: Callable[..., Any], axes: Mapping[str, Any]) -> None:
+    try:
+        signature = inspect.signature(slack)
+    except (TypeError, ValueError):  # some compiled functions have none
+        return
+    try:
+        signature.bind(**axes)
+    except TypeError as error:
+        raise InputError(
+            f"`slack` must take the parameters of `box` by name, {', '.join(axes)}: {error}."
+        ) from None
+
+
+def _read_certificates(found: Any) -> list[Certificate]:
+    found = list(found) if isinstance(found, Sequence) else [found]
+    for each in found:
+        if not isinstance(each, Certificate):
+            raise InputError(
+                f"`certificates` must return a list of `Certificate`s, got {brief(each)}."
+            )
+    return found
+
+
+def _read_curves(found: Any) -> Curves:
+    if not isinstance(found, Curves):
+        raise InputError(f"`curves` must return `Curves`, got {brief(found)}.")
+    return found
+
+
+def _read_room(value: Any, point: Mapping[str, float]) -> np.ndarray:
+    """What `slack` returned as an array of floats: 1 and -1 for True and False."""
+    try:
+        room = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        room = np.empty(0, object)
+    if room.dtype.kind not in "fiub":
+        at = ", ".join(f"{name} = {number:g}" for name, number in point.items())
+        raise InputError(
+            f"`slack` must return numbers, or True and False, got {brief(value)} at {at}. Check its `return`."
+        )
+    if room.size == 0:
+        raise InputError("`slack` must return at least one number, got an empty array.")
+    return np.where(room, 1.0, -1.0) if room.dtype == bool else room.astype(float)
 
 
 class Axis(NamedTuple):
@@ -143,15 +195,10 @@ class Trials:
         axes = zip(self.axes.items(), unit, strict=True)
         point = {name: axis.at(share) for (name, axis), share in axes}
         try:
-            room = np.asarray(self.slack(**point))
+            room = _read_room(self.slack(**point), point)
         except HypothesisError:  # a formula of `theory` was asked outside its domain
             self.num_outside += 1
             return 1e300
-        if room.dtype == bool:
-            room = np.where(room, 1.0, -1.0)  # a yes-or-no statement
-        room = room.astype(float)
-        if room.size == 0:
-            raise InputError("`slack` must return at least one number, got an empty array.")
         index = int(np.argmin(np.where(np.isnan(room), -np.inf, room)))
         worst = float(room.flat[index])
         self.worst.append(worst)
