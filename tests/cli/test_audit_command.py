@@ -146,7 +146,7 @@ def test_a_claim_is_taken_from_a_module_by_name(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        (None, "is not there"),
+        (None, "is not a file"),
         ("x = 1", "must define a claim"),
         ("1 / 0", r"cannot be run \(ZeroDivisionError: division by zero\)"),
     ],

@@ -84,6 +84,8 @@ def load_claim(place: str) -> Claim:
     sys.path.insert(0, here)
     try:
         value = getattr(importlib.import_module(module), name)
+    except InputError as error:
+        raise InputError(f"--claim {place}: {error}") from error
     except (Exception, SystemExit) as error:  # whatever the user's code does
         message = " ".join(str(error).split())
         raise InputError(
@@ -112,6 +114,8 @@ def _claims_in(path: str | Path) -> list[Claim]:
         )
     try:
         names = runpy.run_path(str(path))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     except (Exception, SystemExit) as error:  # whatever the user's code does
         message = " ".join(str(error).split())
         raise InputError(
