@@ -277,6 +277,11 @@ def test_results_do_not_depend_on_the_generator_or_the_promotion_that_is_set(kin
     for setting in (jax.default_prng_impl("rbg"), jax.threefry_partitionable(False), strict):
         with setting:
             check_same(run(), usual)
+    jax.config.update("jax_random_seed_offset", 5)
+    try:
+        check_same(run(), usual)
+    finally:
+        jax.config.update("jax_random_seed_offset", 0)
 
 
 def test_keys_of_both_kinds_are_the_same_key():

@@ -43,12 +43,12 @@ def loaded(array: Any) -> Any:
         ) from None
 
 
-def check_bytes(what: str, bytes_needed: int) -> None:
-    """Refuse what has more bytes than the machine; `what` it is begins the error."""
+def check_bytes(what: str, bytes_needed: int, remedy: str = "Use a smaller file.") -> None:
+    """Refuse what has more bytes than the machine; `what` it is begins the error, the remedy ends it."""
     if bytes_needed > (memory := _memory()):
         raise InputError(
             f"{what} would need about {bytes_needed / 2**30:,.0f} GiB, and this machine has "
-            f"{memory / 2**30:.1f} GiB. Use a smaller file."
+            f"{memory / 2**30:.1f} GiB. {remedy}"
         )
 
 

@@ -107,8 +107,9 @@ def _check_traced_in_double(fn: Callable[..., Any]) -> None:
 
 
 def make_key(seed: Any) -> PRNGKeyArray:
-    """The key of a seed, of one generator whatever `jax_default_prng_impl` says."""
-    return jax.random.key(seed, impl=GENERATOR)
+    """The key of a seed, of one generator and without an offset, whatever the user's settings of JAX say."""
+    offset = jax.config.jax_random_seed_offset  # pyright: ignore[reportAttributeAccessIssue]
+    return jax.random.key(seed - offset if offset else seed, impl=GENERATOR)
 
 
 @functools.cache

@@ -331,6 +331,25 @@ def test_a_module_that_is_called_like_pythons_own_is_the_users(tmp_path, monkeyp
     monkeypatch.delitem(sys.modules, "this")
 
 
+@pytest.mark.parametrize(
+    ("function", "axes", "said"),
+    [
+        (lambda x: {}, AXES, "must return at least one"),
+        (lambda x: {"../x": x}, AXES, "must return plain names, got '../x'"),
+        (lambda x: {"done": x}, AXES, "`done` is a name that stores use"),
+        (lambda attempts: attempts, {"attempts": [1]}, "`attempts` is a name that stores use"),
+        (lambda x: {"x": x}, AXES, "has `x`, which is the name of an axis"),
+        (lambda value_0: jnp.ones(2) * value_0, {"value_0": [1]}, "has `value_0`, which is the name"),
+        (lambda x: jnp.zeros(2**40) * x, AXES, "`value` of 2 cells would need about 16,384 GiB"),
+    ],
+)  # fmt: skip
+def test_results_that_no_store_can_hold_are_refused_before_any_work(tmp_path, function, axes, said):
+    for store in (None, tmp_path / "s.zarr"):
+        with pytest.raises(InputError, match=said):
+            engram.sweep(function, axes, store=store)
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_function_that_cannot_be_traced_is_called_for_each_cell(tmp_path):
     def settled(rate, steps, key):
         run = engram.simulate(engram.two_tokens(0.5, 0.75), engram.GradientDescent(rate, steps))

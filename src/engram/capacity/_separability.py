@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from engram._checks import InputError
+from engram._checks import InputError, check_scalar
 from engram._precision import in_double
 from engram._types import Weights
 from engram.capacity._constraints import Constraints, constraints, linear_program, unit_rows
@@ -63,7 +63,7 @@ def separate(
 
     Paper: Section 4; separability decides between its two regimes.
     """
-    if time_limit is not None and not time_limit > 0:
+    if time_limit is not None and not check_scalar("time_limit", time_limit) > 0:
         raise InputError(f"`time_limit` must be positive or None, got {time_limit!r}.")
     system = constraints(problem)
     count, n = system.is_wrong.sum(), system.left.shape[1] * system.right.shape[1]

@@ -109,9 +109,11 @@ class FunctionPlan(Plan):
                 "compiled program, often a hundred times as fast; a simulation is faster as a spec.",
                 stacklevel=5,
             )
-        if taken := [name for name in forms if name in self.axes]:
+        if not forms:
+            raise InputError("the function must return at least one number or array, got {}.")
+        if strange := [name for name in forms if not name.isidentifier()]:
             raise InputError(
-                f"the function returns `{taken[0]}`, which is the name of an axis. Call it something else."
+                f"the function must return plain names, got {strange[0]!r}. Use letters, digits and _."
             )
         outputs = {}
         for name, form in forms.items():

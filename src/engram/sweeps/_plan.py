@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engram._checks import InputError
+from engram._memory_limits import check_bytes
 from engram.registry import Entry, entries, origins, used_in
 from engram.sweeps._cells import Runner
 from engram.sweeps._fingerprint import Fingerprint
@@ -101,6 +102,13 @@ class Plan(abc.ABC):
         numbers = np.ravel_multi_index([place.ravel() for place in places], self.shape)
         columns = {name: grid.ravel() for name, grid in zip(self.axes, grids, strict=True)}
         return columns, numbers.astype(np.uint32), grids[0].shape
+
+    def check_memory(self, sizes: tuple[int, ...]) -> None:
+        """Refuse outputs over a grid of these sizes that do not fit into memory."""
+        count = math.prod(sizes)
+        for name, output in self.outputs.items():
+            size = count * math.prod(output.sizes) * np.dtype(output.dtype).itemsize
+            check_bytes(f"`{name}` of {count:,} cells", size, "Take fewer, or return less.")
 
     @abc.abstractmethod
     def compute(self, unit: Unit) -> dict[str, np.ndarray]:

@@ -25,7 +25,7 @@ from engram.sweeps._spec import hash_of
 
 _KIND = "engram sweep"
 _FORMAT = 2  # of stores; 1 had no checksums
-_MARKS = {"done": "uint8", "attempts": "uint16", "checksums": "uint64"}
+MARKS = {"done": "uint8", "attempts": "uint16", "checksums": "uint64"}
 
 
 Maker = dict[str, str]  # what computes: versions of engram and JAX, and the kind of processor
@@ -50,6 +50,7 @@ class Memory:
 
     def __init__(self, plan: Plan):
         self._plan = plan
+        plan.check_memory(plan.shape)
         self._arrays = {
             name: np.empty((*plan.shape, *output.sizes), output.dtype)
             for name, output in plan.outputs.items()
@@ -207,7 +208,7 @@ class Store:
         return data
 
 
-def open_sweep(path: Any) -> xr.Dataset:
+def open_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     """Open a store as a labelled dataset, whole or still being made; values are read when used."""
     path = Path(path)
     if not path.exists():
@@ -226,7 +227,7 @@ def open_sweep(path: Any) -> xr.Dataset:
     with _damage_reported(path):
         check_zarr(path, group.group)
         stored = xr.open_zarr(path, consolidated=False, chunks=None)
-        marks = list(_MARKS)[: 3 if "format" in attrs else 2 if "done" in group else 0]
+        marks = list(MARKS)[: 3 if "format" in attrs else 2 if "done" in group else 0]
         arrays = stored.drop_vars(marks).variables
         # Zarr lists arrays in any order.
         names = attrs.get(
@@ -382,7 +383,7 @@ def _forms(plan: Plan) -> dict[str, dict[str, Any]]:
         for name, output in plan.outputs.items()
     }
     blocks, each = [f"block_{name}" for name in plan.axes], (1,) * len(plan.axes)
-    for name, dtype in _MARKS.items():
+    for name, dtype in MARKS.items():
         forms[name] = {
             "shape": plan.blocks,
             "chunks": each,

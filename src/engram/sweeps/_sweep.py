@@ -15,7 +15,7 @@ from engram._types import ArrayLike
 from engram.sweeps._functions import FunctionPlan
 from engram.sweeps._plan import Plan, SimulationPlan, Unit
 from engram.sweeps._spec import SweepSpec, read_sweep
-from engram.sweeps._store import Memory, Store, this_maker
+from engram.sweeps._store import MARKS, Memory, Store, this_maker
 
 _MOST_THREADS = 1024
 _MOST_CELLS = 2**32  # cells are numbered by 32 bits
@@ -97,11 +97,28 @@ def make_plan(what: Any, axes: Any, **of_a_function: Any) -> Plan:
             f"`what` must be a spec or a function, got {what!r}. Give a TOML path, a dictionary or a "
             "function."
         )
+    _check_names(plan)
     if math.prod(plan.shape) >= _MOST_CELLS:
         raise InputError(
             f"a sweep has fewer than 2^32 cells, got {math.prod(plan.shape):,}. Cut an axis in two."
         )
+    plan.check_memory(plan.block)
     return plan
+
+
+def _check_names(plan: Plan) -> None:
+    """Refuse a result that has the name of an axis, and names that a store has for itself."""
+    axes_of_results = {axis for output in plan.outputs.values() for axis in output.axes}
+    for name in (*plan.axes, *plan.outputs):
+        if name in MARKS:
+            raise InputError(
+                f"`{name}` is a name that stores use themselves. Call it something else."
+            )
+    for name in plan.axes:
+        if name in plan.outputs or name in axes_of_results:
+            raise InputError(
+                f"what is measured has `{name}`, which is the name of an axis. Call one something else."
+            )
 
 
 class Tally:
