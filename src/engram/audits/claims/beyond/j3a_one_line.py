@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from engram.audits._claim import Curves
-from engram.audits._evidence import Evidence, all_of, at_most, true
+from engram.audits._evidence import Evidence, all_of, at_most, equal, true
 from engram.audits._parameters import rng_for
 from engram.audits.claims._checks import Checks
 from engram.theory import cycles
@@ -28,6 +28,9 @@ class J3a(Checks):
             g = cycles.minimiser(z, p)
             H = cycles.curvature(g, z, p)
             reach = np.geomspace(1e-3, 1e3, 25) * (1 + abs(g))
+            loss = lambda g: np.logaddexp(0.0, -z * g) @ p
+            around = (loss(g + 1 + 1e-4) - loss(g + 1 - 1e-4)) / 2e-4
+            yield equal(cycles.slope(g + 1, z, p), around, tolerance=1e-4, model=index)
             # Where all margins are on the side of the minimiser, the slope is at most H times the distance.
             side = np.sign(g) if g != 0 else 1.0
             far = g + side * reach

@@ -42,6 +42,7 @@ class J3b(Checks):
             z, p, eta, found = cycles.tokens_with_cycle(share)
             g = cycles.minimiser(z, p)
             yield equal(eta * cycles.curvature(g, z, p), share, tolerance=1e-9, share=share)
+            yield equal(g / ((share - 1) ** 1.5 / 4), 1.0, tolerance=1e-9, share=share)
             yield at_most(abs(found.multiplier), 0.9, share=share)
             # A step of a factor -(share - 1) on one side, and the way back over the push.
             yield at_least(np.ptp(found.points), np.sqrt(share - 1), share=share)

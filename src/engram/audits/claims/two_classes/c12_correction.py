@@ -25,14 +25,14 @@ class C12(Checks):
         return both(positive, at_most(ratio(GRID), 2.0, s=GRID))
 
     def corrected(self, seed: int) -> Evidence:
-        low, high = binary.flow_correction_bounds(GRID)
-        scale, near = GRID / np.log(GRID), 1 + np.geomspace(1e-7, 1e-4, 50)
-        value = binary.flow_correction(GRID) * scale
+        bounds = lambda s: [part * s / np.log(s) for part in binary.flow_correction_bounds(s)]
+        peak, near = np.array(23.1526), 1 + np.geomspace(1e-7, 1e-4, 50)
+        low, high = bounds(GRID)
         return both(
             # (s - 1) of 1e-5 is known to 1e-11 of itself.
-            between(low * scale, value, high * scale, tolerance=1e-10, s=GRID),
-            equal(ratio(np.array(23.1526)), binary.CORRECTION_CONSTANT, tolerance=1e-9),
-            equal(ratio(near), 0.5, tolerance=1e-3, s=near),
+            between(low, ratio(GRID), high, tolerance=1e-10, s=GRID),
+            equal(ratio(peak), bounds(peak)[1], tolerance=1e-9),
+            equal(ratio(near), bounds(near)[0], tolerance=1e-3, s=near),
         )
 
     def certificates(self) -> list[Certificate]:

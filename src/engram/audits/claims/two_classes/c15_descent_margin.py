@@ -26,6 +26,11 @@ def behind_by(x: fmpq, amount: fmpq, T: int = 200) -> arb:
     return (1 + D + arb(x) * T) * ((D + amount) / (1 - arb(x) / 2)).exp() / arb(x)
 
 
+def margin_after_two(x: np.ndarray) -> np.ndarray:
+    """The margin after two steps from zero."""
+    return x / 2 + x / (1 + np.exp(x / 2))
+
+
 def margin(x: float, t: np.ndarray) -> np.ndarray:
     """The margin of one token under descent, at steps after the start."""
     return descend_token(np.array([x]), np.ones(1), np.concatenate([[0], t]))[0, 1:]
@@ -58,6 +63,12 @@ class C15(Checks):
         calm = descents(seed).part(descents(seed).x[:, 0] <= 1e-3, first=1)
         for form in (binary.descent_margin_bound, binary.descent_margin_upper_bound):
             yield equal(calm.margins, form(calm.steps, calm.x, 1.0), tolerance=1e-3, x=calm.x)
+        # After one step the upper bound is met, and after two G exceeds that of the margin by e^δ − 1 − δ.
+        x = late.x[(late.x > 0.1) & (late.x < 40)]
+        first, m, G = x / 2, margin_after_two(x), lambda m: m + np.exp(m)
+        yield equal(binary.descent_margin_upper_bound(1, x, 1.0), first, x=x)
+        above = G(binary.descent_margin_upper_bound(2, x, 1.0)) - G(m)
+        yield equal(above / G(m), (np.expm1(m - first) - (m - first)) / G(m), x=x)
         yield from self._thresholds(seed)
         yield from self._expansion(seed)
 
@@ -70,7 +81,15 @@ class C15(Checks):
         larger = run.part(x >= binary.LOG1P_THRESHOLD, first=1)
         bound = binary.log1p_bound(larger.steps, larger.x, 1.0)
         yield at_least(larger.margins, bound, x=larger.x, step=larger.steps)
+        # In the end the first is met, and the second after one step at its threshold.
+        far = run.part((x >= binary.LOG_THRESHOLD) & (x < 10))
+        yield equal(far.margins[:, -1], binary.log_bound(last, far.x[:, 0], 1.0), tolerance=1e-4)
+        x0 = binary.LOG1P_THRESHOLD
+        yield equal(binary.log1p_bound(1, x0, 1.0), x0 / 2)
         fails_by = binary.log_bound_failure(np.minimum(x, 1.95), 1.0)
+        # The step at which the deficit (1 − x/2) log((2 + x(t − 1))/2) is the head start of 1.
+        deficit = np.log1p(np.minimum(x, 1.95) * (fails_by - 1) / 2)
+        yield equal((1 - np.minimum(x, 1.95) / 2) * deficit, 1.0, x=x)
         small = run.part((x < 1.95) & (fails_by < last), first=1)
         yield true((small.margins < np.log(small.x * small.steps)).any(1), x=small.x[:, 0])
         near, two = binary.LOG1P_THRESHOLD - 1e-3, np.arange(1, 3)
@@ -84,7 +103,7 @@ class C15(Checks):
             x = run.x[index, 0]
             rest = x * t + (x / 2 - 1) * np.log(t) + binary.expansion_constant(x, 1.0) - x * t
             yield equal(np.exp(run.margins[index, -1]) - x * t, rest, tolerance=1e-3, x=x)
-        # Near 2 the bound fails only at t = e^(C / (1 - x/2)): 57,439 at x = 1.9, about 1e49 at 1.99.
+        # Near 2 the bound fails only at t = e^(C / (1 - x/2)): 57,439 at x = 1.9, about 1e50 at 1.99.
         late = binary.expansion_constant(1.9, 1.0) / 0.05
         yield equal(late, np.log(57_439), tolerance=0.01, x=1.9)
 

@@ -52,6 +52,8 @@ class C17(Checks):
                     losses.append(memory.loss(problem, W))
             bound = binary.descent_loss_bound(steps, problem, eta)
             yield at_most(losses, bound, step=steps, model=index)
+            mean = (problem.probs / binary.rates(problem)).sum() / (eta * steps)
+            yield equal(bound / mean, binary.LOSS_CONSTANT, step=steps, model=index)
             yield at_most(losses, binary.flow_loss(eta * steps, problem), step=steps, model=index)
         # The flow's loss, from its margins by a solver.
         problem = problems[-1]
