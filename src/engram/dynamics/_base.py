@@ -11,7 +11,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError, is_traced, read_array
 from engram._memory_limits import check_fits
-from engram._types import Array, PyTree
+from engram._types import Array, ArrayLike, Numbers, PyTree
 from engram.dynamics._trajectory import Trajectory
 from engram.system import AbstractSystem, Registered
 
@@ -83,7 +83,7 @@ class AbstractFlow(AbstractDynamics):
     def end(self) -> float:
         return float(self.times[-1])
 
-    def at(self, times: Any) -> "AbstractFlow":
+    def at(self, times: ArrayLike) -> "AbstractFlow":
         """The same, recorded at other times."""
         return eqx.tree_at(lambda flow: flow.times, self, times)
 
@@ -126,7 +126,7 @@ class AbstractStepwise(AbstractDynamics):
         """How many steps a whole run makes."""
 
     @abc.abstractmethod
-    def time_at(self, steps: Any) -> Any:
+    def time_at(self, steps: ArrayLike) -> Numbers:
         """The flow time that corresponds to each step: the sum of the learning rates so far."""
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from engram._checks import InputError, check_count, check_not_negative, is_traced
-from engram._types import Array, ArrayLike, PyTree, Rate, Scalar
+from engram._types import Array, ArrayLike, Numbers, PyTree, Rate, Scalar
 from engram.dynamics._base import AbstractStepwise
 from engram.dynamics._optimizers import AbstractOptimizer, Plain, wrap
 from engram.dynamics._sampling import AbstractSampling, Batches, Everything, Replayed
@@ -149,10 +149,10 @@ class Descent(AbstractStepwise):
     def num_steps(self) -> int:
         return int(self.steps)
 
-    def time_at(self, steps: Any) -> Any:
-        rate, steps = np.asarray(self.learning_rate), np.asarray(steps)
+    def time_at(self, steps: ArrayLike) -> Numbers:
+        rate, at = np.asarray(self.learning_rate), np.asarray(steps)
         with np.errstate(over="ignore"):  # rates near the largest number: the time is infinite
-            return rate * steps if rate.ndim == 0 else np.append(0.0, np.cumsum(rate))[steps]
+            return rate * at if rate.ndim == 0 else np.append(0.0, np.cumsum(rate))[at]
 
     def threshold(self, index: Array) -> Float[Array, ""]:
         threshold = self.optimizer.threshold(index)
@@ -178,7 +178,7 @@ class Descent(AbstractStepwise):
         return self.optimizer.is_plain and self.weight_decay is None
 
     @property
-    def learning_rate(self) -> Any:
+    def learning_rate(self) -> Array | float:
         """The learning rate: one number, one per step, or NaN where it is not known."""
         return self.optimizer.rates()
 

@@ -80,7 +80,7 @@ class AbstractOptimizer(Stability):
         """What to call it."""
         return type(self).__name__
 
-    def rates(self) -> Any:
+    def rates(self) -> Array | float:
         """The learning rate: one number, one per step, or NaN where it is not known."""
         return getattr(self, "learning_rate", np.asarray(np.nan))
 
@@ -195,7 +195,7 @@ class Optimizer(AbstractOptimizer):
     def label(self) -> str:
         return self.name
 
-    def rates(self) -> Any:
+    def rates(self) -> Array | float:
         return self.numbers.get("learning_rate", np.asarray(np.nan))
 
     def settings(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from engram._checks import (
     is_traced,
     read_array,
 )
-from engram._types import Array, ArrayLike, PyTree, Scalar
+from engram._types import Array, ArrayLike, Numbers, PyTree, Scalar
 from engram.dynamics._base import AbstractStepwise, need_key
 from engram.dynamics._flow import read_times
 from engram.system import AbstractSystem
@@ -170,9 +170,9 @@ class StochasticGradientFlow(AbstractStepwise):
     def num_steps(self) -> int:
         return int(self.record_steps[-1])
 
-    def time_at(self, steps: Any) -> Any:
-        steps = np.asarray(steps)
-        summed = np.concatenate([[0.0], np.cumsum(self.time_steps)])[steps]
+    def time_at(self, steps: ArrayLike) -> Numbers:
+        at = np.asarray(steps)
+        summed = np.concatenate([[0.0], np.cumsum(self.time_steps)])[at]
         # At the times asked for, those very numbers.
-        place = np.minimum(np.searchsorted(self.record_steps, steps), len(self.times) - 1)
-        return np.where(self.record_steps[place] == steps, self.times[place], summed)
+        place = np.minimum(np.searchsorted(self.record_steps, at), len(self.times) - 1)
+        return np.where(self.record_steps[place] == at, self.times[place], summed)

@@ -2,10 +2,10 @@
 
 import secrets
 import threading
-from typing import Any
 
 from engram._checks import InputError, check_count
 from engram.explorer.server import Explorer
+from engram.problem import Problem
 
 _lock = threading.Lock()
 _running: Explorer | None = None  # one server serves all pages of a session
@@ -34,7 +34,7 @@ class Page:
         return f"engram explorer at {self.url}"
 
 
-def explore(problem: Any = None, *, height: int = 900) -> Page:
+def explore(problem: Problem | None = None, *, height: int = 900) -> Page:
     """Open the explorer on a problem of your own: trajectories, traces and events, live.
 
     A server on 127.0.0.1 is started once per session and ends with it. In a notebook the page appears

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.random import normal
 from jaxtyping import Float, Int, PRNGKeyArray
+from numpy.typing import DTypeLike
 
 from engram._checks import (
     InputError,
@@ -188,7 +189,7 @@ class Problem(eqx.Module):
             return [str(x) for x in range(self.num_tokens)]
         return [show_name(name) for name in self.names]
 
-    def astype(self, dtype: Any) -> "Problem":
+    def astype(self, dtype: DTypeLike) -> "Problem":
         """The same problem with its numbers in another float type, for example "float32"."""
         if not np.issubdtype(dtype, np.floating):
             raise InputError(f"`dtype` must be a float type, got {dtype!r}. Use 'float32'.")

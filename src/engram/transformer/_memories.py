@@ -1,6 +1,6 @@
 """Each trained matrix as a memory, and further probes: the same margins and errors as anywhere else."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from engram import memory
 from engram._precision import in_input_precision
-from engram._types import Array, Weights
+from engram._types import Array, ArrayLike, Weights
 from engram.problem import Problem
 from engram.transformer._model import Model, read
 from engram.transformer._passes import Passes
@@ -23,7 +23,7 @@ class Memory(NamedTuple):
     W: Weights
 
 
-def memories(model: Model, triggers: Any = None) -> dict[str, Memory]:
+def memories(model: Model, triggers: ArrayLike | None = None) -> dict[str, Memory]:
     r"""W_O^2, W_K^2 and W_K^1 as associative memories, with uniform frequencies.
 
     - `wo2` maps what is read, $\phi_o(e_i) = W_V^2 e_i$, to the token's own output embedding $u_i$.
@@ -59,9 +59,9 @@ def memories(model: Model, triggers: Any = None) -> dict[str, Memory]:
     }
 
 
-def distinct(triggers: Any) -> np.ndarray:
+def distinct(triggers: ArrayLike) -> np.ndarray:
     """The triggers in the order in which they are first met."""
-    unique, first = np.unique(triggers, return_index=True)
+    unique, first = np.unique(np.asarray(triggers), return_index=True)
     return unique[np.argsort(first)].astype(int)
 
 
@@ -79,7 +79,7 @@ def causal_margins(problem: Problem, W: Weights, *, itself: bool = True) -> Floa
     return jnp.where(others, gaps, jnp.inf).min(axis=1)
 
 
-def attention_patterns(model: Model, tokens: Any) -> tuple[np.ndarray, np.ndarray]:
+def attention_patterns(model: Model, tokens: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Attention of both layers over one sequence: queries in rows, keys in columns."""
     with jax.enable_x64(np.asarray(model.W_E).dtype == np.float64):
         first, second = _read(model, jnp.asarray(tokens, int))[1]

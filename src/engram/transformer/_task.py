@@ -1,6 +1,6 @@
 """The bigram task: sequences in which each trigger is followed by an output of its own."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Integer
@@ -56,7 +56,7 @@ def law_of(config: Config) -> Bigrams:
     return law if config.vocabulary is None else law.keep(config.vocabulary)
 
 
-def bigram_task(config: Config, *, seed: Any = None) -> Sequences:
+def bigram_task(config: Config, *, seed: int | None = None) -> Sequences:
     r"""Draw sequences of the bigram task.
 
     The first token comes from the unigram law. After a trigger $q$ comes its output $o_q$, drawn once
