@@ -87,10 +87,15 @@ class J2a(Checks):
         gain = (3 - arb(1).exp()) * half**2
         C = arb(float(large_steps.exit_constant()))
         yield equal(float(1 / C + (2 * pull / C).sqrt()), float(half), tolerance=1e-13)
+        tokens = Problem([[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 2.0]], [0.5, 0.5], [0, 1])
+        yield equal(float(large_steps.reach(tokens)), 2 * 5**0.5)
         eta, R2, B = 100.0, 2.0, 1.5
+        yield equal(large_steps.stable_loss([eta, 0.1], R2**0.5, 0.25), [1 / 200, np.log(2) / 4])
         T = float(large_steps.exit_bound(eta, R2**0.5, B, 0.25))
         mean = R2 * B**2 / T + B * float((2 * pull / (eta * T)).sqrt())
         yield equal(mean * eta * R2, float(half), tolerance=1e-12)
+        T = float(large_steps.exit_bound(1.0, R2**0.5, B, 0.25))  # where p_min/2 is less
+        yield equal(R2 * B**2 / T + B * float((2 * pull / T).sqrt()), 0.125, tolerance=1e-12)
         later = large_steps.stable_loss_bound(70, eta, 0.001, B)
         yield equal(1 / later, 1000 + float(gain) * eta * 70 / B**2, tolerance=1e-12)
         horizon = large_steps.horizon_bound(1000, R2**0.5, B, 0.25)

@@ -28,8 +28,8 @@ class J3a(Checks):
             g = cycles.minimiser(z, p)
             H = cycles.curvature(g, z, p)
             reach = np.geomspace(1e-3, 1e3, 25) * (1 + abs(g))
-            loss = lambda g: np.logaddexp(0.0, -z * g) @ p
-            around = (loss(g + 1 + 1e-4) - loss(g + 1 - 1e-4)) / 2e-4
+            before, after = (np.logaddexp(0.0, -z * (g + 1 + move)) @ p for move in (-1e-4, 1e-4))
+            around = (after - before) / 2e-4
             yield equal(cycles.slope(g + 1, z, p), around, tolerance=1e-4, model=index)
             # Where all margins are on the side of the minimiser, the slope is at most H times the distance.
             side = np.sign(g) if g != 0 else 1.0

@@ -40,6 +40,13 @@ class C35(Checks):
         yield equal(away[:, 0], bound[:, 0], tolerance=1e-12, correlation=run.alpha[:, 0])
         at = {"correlation": run.alpha, "p1": run.p1, "time": run.at}
         yield at_most(away, bound, tolerance=SOLVER, **at)
+        # It is sinh(γ̄) Φ_κ(ℓ) as stated.
+        alpha, half_sum = np.array([-0.6, 0.3, 0.8]), np.array([0.5, 3.0, 9.0])
+        kappa, q = (1 + alpha) / (1 - alpha), np.sqrt(3) / 4
+        l = np.log((1 + 2 * q * np.exp(half_sum)) / (1 + 2 * q))
+        phi = (kappa * np.exp(-l) - np.exp(-kappa * l)) / (kappa - 1)
+        bound = interference.half_gap_deviation_bound(half_sum, alpha, 0.75)
+        yield equal(bound / (np.sinh(BAR) * phi), 1.0, tolerance=1e-9, correlation=alpha)
         # Below zero it falls with the half-gap's own exponent.
         slow = np.array([-0.8, -0.5, -0.3])
         half_gap, half_sum = (half[:, [-9, -1]] for half in flow_halves(slow, 0.75))

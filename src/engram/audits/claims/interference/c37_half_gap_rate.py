@@ -40,6 +40,7 @@ class C37(Checks):
         yield at_least(-away[:3], bound, tolerance=SOLVER, **at)
         slopes = np.log(np.abs(away[:3, -1] / away[:3, -9])) / np.log(TIMES[-1] / TIMES[-9])
         yield equal(slopes, -interference.half_gap_exponent(slow), tolerance=0.01, correlation=slow)
+        yield equal(interference.half_gap_exponent([-0.5, 0.0, 0.5]), np.array([1 / 3, 1.0, 1.0]))
         # The next term is a constant over log t.
         orthogonal = interference.half_gap_deviation_asymptote(1e30, 0.0, 0.75)
         ratio = float(_exact_orthogonal_deviation(30)) / orthogonal

@@ -27,6 +27,7 @@ class C38(Checks):
         run = descents(seed)
         bound = interference.descent_half_sum_bound(run.at, run.eta, run.alpha, run.p1, run.c)
         yield at_least(run.half_sum, bound, **cases(run))
+        yield equal(bound[:, 0], 0.0)
         # At equal frequencies and small steps descent is the flow, and the bound is it.
         calm = ((run.p1 == 0.5) & (run.eta <= 1))[:, 0]
         yield equal(run.half_sum[calm, -1], bound[calm, -1], tolerance=1e-3)

@@ -8,7 +8,7 @@ from flint import arb, fmpq
 from engram.audits._balls import pair_descent
 from engram.audits._certificate import Certificate
 from engram.audits._claim import Curves
-from engram.audits._evidence import Evidence, all_of, between
+from engram.audits._evidence import Evidence, all_of, between, equal
 from engram.audits._runs import descend_pairs
 from engram.audits.claims._checks import Checks
 from engram.audits.claims.interference._runs import cases, descents
@@ -27,6 +27,10 @@ class C39(Checks):
     @all_of
     def corrected(self, seed: int) -> Iterator[Evidence]:
         yield self._box(seed, interference.descent_half_gap_bounds)
+        # Small steps are the flow, whose range it is then.
+        p1 = np.array([0.6, 0.9])
+        box = np.array(interference.descent_half_gap_bounds(1e-15, 0.5, p1))
+        yield equal(box, np.array(interference.half_gap_bounds(p1)), tolerance=1e-14)
         # Nearly parallel tokens use nearly all of it: of the upper side where token 1 is frequent, and of the lower
         # one where both are.
         alpha = np.linspace(-0.9, 0.9999, 96)
