@@ -33,7 +33,7 @@ _SHORTER = {"Theorem": "Thm", "Proposition": "Prop.", "Figure": "Fig.", "Appendi
 
 
 def audit(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]...", help="Numbers such as C15, or FILE.py with claims of your own; default all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="CLAIM", help="Numbers such as C15, or FILE.py with claims of your own; default all.")] = None,
     own: Annotated[list[str] | None, typer.Option("--claim", metavar="MODULE:NAME", help="A claim of your own, from a module that can be imported here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw one claim, FILE.png, .pdf or .svg.")] = None,

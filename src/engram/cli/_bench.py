@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of benchmarks; default all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names of benchmarks; default all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     threads: Annotated[int, typer.Option(min=1, help="Number of cores for both sides.")] = 1,
     repeats: Annotated[int, typer.Option(min=1, help="Number of timed rounds, interleaved.")] = 31,

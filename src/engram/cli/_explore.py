@@ -14,7 +14,7 @@ from engram.cli._options import Plugin
 
 
 def explore(
-    file: Annotated[Path | None, typer.Argument(metavar="[RUN.nc|STORE.zarr]", help="A run or a recording to show as it was recorded.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="RUN.nc|STORE.zarr", help="A run or a recording to show as it was recorded.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page, or only print its address.")] = True,
     plugin: Plugin = None,

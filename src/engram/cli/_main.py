@@ -1,6 +1,8 @@
 """All commands, and how their errors end. Heavy libraries load inside them, so that --help is quick."""
 
+import inspect
 import os
+import re
 import sys
 import traceback
 from typing import Annotated
@@ -33,7 +35,9 @@ app = typer.Typer(
 )
 _COMMANDS = (reproduce, simulate, explain, events, probe, audit, sweep, train, plot, explore, bench)
 for _command in _COMMANDS:
-    app.command(cls=Command)(_command)
+    # Each paragraph as one line, which breaks where the terminal ends.
+    _help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(_command) or "")
+    app.command(cls=Command, help=_help)(_command)
 
 
 def _print_version(asked: bool | None) -> None:

@@ -113,9 +113,19 @@ def merged(spec: Path | None, typed: Tables, usual: dict[str, Any]) -> tuple[dic
 
 def _options(kind: str) -> list[_Option]:
     """The options of a table."""
-    chosen = {CHOOSERS.get(kind, "kind"): f"One of {', '.join(names_of(kind))}."}
-    parts = {"sampling": f"What a step sees: {', '.join(entries('sampling'))}.", "optimizer": "Of --dynamics descent."}  # fmt: skip
-    words = {"problem": chosen, "system": chosen, "dynamics": chosen | parts}.get(kind, {})
+    choices = {
+        "problem": "Family of the problem",
+        "system": "What moves",
+        "dynamics": "How it moves",
+    }
+    words = (
+        {CHOOSERS.get(kind, "kind"): f"{choices[kind]}: {', '.join(names_of(kind))}."}
+        if kind in choices
+        else {}
+    )
+    if kind == "dynamics":
+        words["sampling"] = f"What a step sees: {', '.join(entries('sampling'))}."
+        words["optimizer"] = f"With --dynamics descent: {', '.join(entries('optimizer'))}."
     fields = {field: Field(help, type=str) for field, help in words.items()} | all_fields(kind)
     return [_Option(kind, field, about) for field, about in fields.items() if _is_short(about)]
 

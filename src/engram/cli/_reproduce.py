@@ -30,7 +30,7 @@ _SECONDS: dict[str, float] = dict(zip(_KNOWN, (5, 5, 8, 20, 15, 25, 200, 120), s
 
 
 def reproduce(
-    figures: Annotated[list[str] | None, typer.Argument(metavar="[FIGURE]...", help="fig1 to fig7, claims; default all.")] = None,
+    figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE", help="fig1 to fig7, claims; default all.")] = None,
     scale: Annotated[str, typer.Option(help="quick, medium or paper: Figure 7 in minutes, hours or a day; at paper the other figures "
         "have finer grids and more draws. With tiny, Figure 7 has few sequences, too few for its findings.")] = "quick",
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out"),

@@ -21,11 +21,11 @@ from engram.registry import option_of
 @with_options("problem", "system", "dynamics", "run")
 def simulate(
     tables: Tables,
-    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml | RUN.nc]", help="A TOML spec, or an earlier .nc file to run again; options override it.")] = None,
+    spec: Annotated[Path | None, typer.Argument(metavar="SPEC.toml|RUN.nc", help="A TOML spec, or an earlier .nc file to run again; options override it.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the dataset, FILE.nc.", rich_help_panel="Output")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it, FILE.png, .pdf or .svg.", rich_help_panel="Output")] = None,
 ) -> None:  # fmt: skip
-    """Run one dynamics on one problem: five gradient dynamics, any optimizer, any start.
+    """Run one dynamics on one problem, and print what happened: spikes, forgetting, perfect accuracy.
 
     Without a spec or options: two tokens of correlation 0.95, p1 = 0.75, descent at learning rate 10
     for 34 steps, the loss spike of the paper's Figure 2.

@@ -27,7 +27,7 @@ _SPIKES = 3  # explained on the page
 @with_options("transformer", "dynamics")
 def train(
     tables: dict[str, dict[str, Any]],
-    spec: Annotated[Path | None, typer.Argument(metavar="[SPEC.toml]", help="A spec with the tables transformer and dynamics; options override it.")] = None,
+    spec: Annotated[Path | None, typer.Argument(metavar="SPEC.toml", help="A spec with the tables transformer and dynamics; options override it.")] = None,
     out: Annotated[Path, typer.Option(help="Folder to write to; resumed if it already holds this training.")] = Path("out/train"),
     start: Annotated[Path | None, typer.Option(help="Begin from weights (and sequences) in FILE.npz.", rich_help_panel="Transformer")] = None,
     data: Annotated[Path | None, typer.Option(help="Sequences from FILE.npz.", rich_help_panel="Transformer")] = None,

@@ -354,13 +354,13 @@ _TABLES = [
         "run", "run", "",
         {
             "record": Field("Observable to record; repeat for more.", type=list[str | dict[str, Any]], default=["loss", "error", "margins"]),
-            "space": Field("auto, weights, particles or margins.", type=Literal["auto", "weights", "particles", "margins"], default="auto"),
+            "space": Field("What moves: weights, particles, margins, or auto, the cheapest.", type=Literal["auto", "weights", "particles", "margins"], default="auto"),
             "seed": Field("Seed of the problem, the start and the noise.", bounds=(0, 2**63 - 1), type=int, default=0),
             "start_scale": Field("Scale of the random start; 0 is W = 0.", bounds=(0, None), type=float, default=0.0),
             "every": _optional("Record every n-th step.", int, bounds=(1, _MOST)),
             "points": _optional("Number of recorded steps, spaced logarithmically.", int, bounds=(2, _RECORDS)),
             "stop": _optional(
-                "'perfect' ends at the first step without error.",
+                "'perfect' ends at the first step without error; loss=0.01, error=0.1 or grad_norm=1e-3 at that bound.",
                 Literal["perfect"] | dict[Literal["loss", "error", "grad_norm"], float],
                 bounds=(None, float("inf")),
             ),
