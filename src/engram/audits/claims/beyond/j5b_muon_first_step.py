@@ -36,6 +36,8 @@ class J5b(Checks):
             yield equal(muon.first_step_margins(1.0, p), m, tolerance=1e-12 / p.min(), tokens=M)
             low, high = muon.first_step_ratio_bounds(p)
             yield between(low, m.min() / m.max(), high, tokens=M)
+            v = 1 / ((p.min() / p) ** 2).sum()
+            yield equal([low, high], [(1 - v) * (1 - 1 / M), (1 - v / 2) * (M / (M - 1)) ** 2])
         ratio = lambda p: np.divide(*np.quantile(muon.first_step_margins(1.0, p / p.sum()), (0, 1)))
         # Where the ratio tends to 1 and where it does not, by numbers found apart.
         yield at_least(ratio(1 / np.arange(1.0, 401)), 0.99)

@@ -17,7 +17,11 @@ class C34(Checks):
         at = {"correlation": run.alpha, "p1": run.p1, "time": run.at}
         yield at_least(run.half_gap, 0.0, tolerance=SOLVER, **at)
         yield at_most(run.half_gap, np.log(4 * (run.p1 / (1 - run.p1)) ** 2), **at)
-        rise, _ = interference.flow_velocity(run.half_gap, run.half_sum, run.alpha, run.p1, run.c)
+        rise, growth = interference.flow_velocity(
+            run.half_gap, run.half_sum, run.alpha, run.p1, run.c
+        )
+        slope = interference.phase_slope(run.half_gap, run.half_sum, run.alpha, run.p1)
+        yield equal(slope, rise / growth, tolerance=1e-9, **at)
         turned = run.half_gap >= interference.turning_half_gap(run.half_sum, run.p1)
         clear = np.abs(rise) > 1e-12
         yield true(turned[clear] == (rise[clear] <= 0))

@@ -21,3 +21,17 @@ class C19(Checks):
             problem, w = family(rng, norms, rate), rng.normal(size=(1, 4)) * 3
             velocity = multiclass.flow_velocity(w, np.array([rate]), norms)
             yield equal(particles.force(problem, w), velocity, tolerance=1e-13, model=index)
+            # From zero, with one length for the target and one for the others, they have a closed form.
+            first, other = norms[0] ** 2, norms[1] ** 2
+            norms[2:], t = norms[1], 10 ** rng.uniform(-1, 3)
+            before, m, after = multiclass.flow_margin(
+                t * np.array([1 - 1e-4, 1.0, 1 + 1e-4]),
+                rate,
+                4,
+                target_norm=norms[0],
+                other_norm=norms[1],
+            )
+            w = m * np.array([[3 * first, -other, -other, -other]]) / (3 * first + other)
+            velocity = multiclass.flow_velocity(w, np.array([rate]), norms)[0]
+            slope = (after - before) / (2e-4 * t)
+            yield equal(slope / (velocity[0] - velocity[1]), 1.0, tolerance=1e-6, model=index)

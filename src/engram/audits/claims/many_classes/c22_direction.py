@@ -61,3 +61,5 @@ class C22(Checks):
         four = np.array([0.3, 1.0, -2.0, 0.5])
         ran, solved = flow_classes(np.ones(1), four[None], TIMES)[0], multiclass.flow_scores_from(TIMES, 1.0, four)  # fmt: skip
         yield equal(solved, ran, tolerance=SOLVER, time=TIMES[:, None])
+        even = multiclass.flow_scores_from(TIMES, 1.0, np.zeros(4))
+        yield equal(multiclass.flow_scores(TIMES, 1.0, 4), even, tolerance=1e-9)

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from engram import memory
 from engram.audits._claim import Curves
 from engram.audits._evidence import MANY_STEPS, Evidence, all_of, at_least, at_most, equal
 from engram.audits._parameters import rng_for
 from engram.audits._runs import descend_classes, steps_to
 from engram.audits.claims._checks import Checks
 from engram.audits.claims.many_classes._runs import CLASSES
+from engram.problem import orthonormal
 from engram.theory import multiclass
 
 
@@ -46,6 +48,9 @@ class C27(Checks):
             cases = {"classes": M, "learning_rate": rates, "step": at[None, :]}
             yield at_least(m, least, tolerance=MANY_STEPS, **cases)
             yield equal(m[:, 1], eta, classes=M, learning_rate=eta)
+            problem = orthonormal(3, M, probs=[0.7, 0.2, 0.1], targets=[0, 1, 1])
+            once = memory.loss(problem, -2.0 * memory.grad(problem, np.zeros((problem.dim,) * 2)))
+            yield equal(multiclass.first_step_loss(2.0, problem), once, classes=M)
             # Small steps follow the flow, which is the bound.
             yield equal(m[1], least[1], tolerance=1e-3, classes=M, step=at)
 
