@@ -91,7 +91,7 @@ def test_the_paper_map_has_every_label_and_leads_to_tests(generate):
     assert "engram.memory.grad" in rows["eq:grad"]["functions"]
 
 
-def test_public_functions_have_a_page_and_words(generate):
+def test_public_functions_have_a_page_and_a_docstring(generate):
     for module in generate.MODULES:
         found = generate.public(module)
         assert found, module

@@ -290,7 +290,7 @@ def test_keys_of_both_kinds_are_the_same_key():
         check_same(*(jax.tree.leaves(engram.on_sphere(k, 3, 2, 2)) for k in (key, 5)))
 
 
-def test_a_platform_that_is_not_there_is_reported_in_one_line(monkeypatch):
+def test_a_missing_platform_is_reported_in_one_line(monkeypatch):
     def fail():
         raise AssertionError
 

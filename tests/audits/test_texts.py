@@ -67,7 +67,7 @@ def test_words_that_do_not_match_the_checks_are_refused(old, new, match):
         join(CHECKS, WORDS.replace(old, new), "two.toml")
 
 
-def test_every_claim_is_there_once_and_sections_follow_the_paper():
+def test_every_claim_appears_once_and_sections_follow_the_paper():
     folders = {file.name for file in FOLDER.iterdir() if file.is_dir() and file.name[0] != "_"}
     assert folders == set(claims.SECTIONS)
     for section in claims.SECTIONS:
@@ -76,7 +76,7 @@ def test_every_claim_is_there_once_and_sections_follow_the_paper():
     assert len(claims.CLAIMS) == sum(len(claims_in(section)) for section in claims.SECTIONS)
 
 
-def test_a_claim_without_words_is_refused(monkeypatch, tmp_path):
+def test_a_claim_without_text_is_refused(monkeypatch, tmp_path):
     (tmp_path / "c01_alone.py").touch()
     (tmp_path / "_shared.py").touch()
     monkeypatch.setattr(resources, "files", lambda package: tmp_path)

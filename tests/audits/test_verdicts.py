@@ -38,7 +38,7 @@ def test_verdict_is_the_one_on_record(name):
     assert entry["verdict"] == CLAIMS[name].verdict
 
 
-def test_every_claim_is_there_once_cites_the_paper_and_says_how_it_is_read():
+def test_every_claim_appears_once_cites_the_paper_and_says_how_it_is_read():
     printed = {claim.id: claim for claim in CLAIMS.values() if claim.is_of_the_paper}
     assert set(printed) == {f"C{number:02}" for number in range(1, 67)} | {"C39b"}
     assert all(claim.label in LABELS for claim in printed.values())

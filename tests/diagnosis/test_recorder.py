@@ -216,7 +216,7 @@ def test_another_training_in_the_same_store_is_refused(tmp_path):
     assert resumed.num_records == 35
 
 
-def test_a_loop_begun_anew_erases_records_only_if_it_may(tmp_path):
+def test_a_loop_that_starts_again_needs_overwrite_to_erase_records(tmp_path):
     """Weights that begin at zero do not tell trainings apart."""
     path = tmp_path / "a.zarr"
     recorded(path).close()

@@ -103,7 +103,7 @@ def test_coefficients_and_states_are_two_accounts_of_the_same_pushes():
     np.testing.assert_allclose(one.after, other.after, rtol=1e-12, atol=1e-12)
 
 
-def test_tokens_are_followed_in_lots_with_the_same_result(monkeypatch):
+def test_tokens_are_followed_in_chunks_with_the_same_result(monkeypatch):
     moved = sphere(), engram.PracticalDescent(NAMED["adam"], STEPS)
     whole = interference(*moved, at=12)
     monkeypatch.setattr("engram.diagnosis._pushes._NUMBERS", 4 * 9)

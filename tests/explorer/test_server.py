@@ -135,7 +135,7 @@ def test_its_own_page_is_answered_by_either_name(explorer, web):
      "//static/main.js", "/static/", "/static/main.js/", "/static/main.js%00", "/server.py",
      "/static/....//server.py", "/etc/passwd", "/api", "/api/compute/x"],
 )  # fmt: skip
-def test_there_are_no_other_files(explorer, path):
+def test_no_other_file_is_served(explorer, path):
     with socket.create_connection(("127.0.0.1", explorer.port), timeout=10) as raw:
         head = (
             f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{explorer.port}\r\nConnection: close\r\n\r\n"
@@ -300,7 +300,7 @@ def spoilt(draw):
 @pytest.mark.filterwarnings("ignore:Do not use the .random. module")
 @settings(max_examples=150)
 @given(st.binary(max_size=200) | junk.map(lambda value: json.dumps(value).encode()) | spoilt())
-def test_junk_is_refused_in_words(web, body):
+def test_malformed_requests_are_refused_with_a_message(web, body):
     answer = web.post("/api/compute", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (200, 422)
     if answer.status_code == 422:

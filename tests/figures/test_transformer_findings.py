@@ -29,7 +29,7 @@ def test_growing_together_takes_growth_and_likeness():
     assert not is_together(zero, few)
 
 
-def test_lowest_is_of_what_is_finite():
+def test_lowest_ignores_values_that_are_not_finite():
     assert lowest([np.nan, 3.0, 2.0]) == 2
     assert lowest([np.nan, np.nan]) == 0
     assert falls([3, 2, np.nan, 1]) == [True, False, False]

@@ -133,7 +133,7 @@ def test_a_token_that_never_comes_has_a_margin_and_no_force():
     assert memory.margins(problem, W).shape == (5,)
 
 
-def test_certain_noise_is_no_noise():
+def test_one_hot_targets_equal_certain_targets():
     problem = cases.PROBLEMS["sphere, d < N < M"]
     table = np.eye(problem.num_classes)[problem.targets]
     noisy = engram.Problem(problem.inputs, problem.outputs, problem.probs, table)

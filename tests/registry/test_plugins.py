@@ -117,7 +117,7 @@ def test_the_command_line_takes_a_plugin(here, tmp_path, monkeypatch):
     assert "the same as run.nc, bit for bit" in again.stdout
 
 
-def test_a_file_of_a_plugin_asks_for_it(tmp_path):
+def test_a_file_made_with_a_plugin_needs_it_again(tmp_path):
     command = [sys.executable, "-m", "engram", "simulate"]
     made = [
         "--plugin",

@@ -38,7 +38,7 @@ def test_a_fixed_point_has_period_one():
     assert judge_cycle(1) == ("fixed point", 1)
 
 
-def test_a_longer_cycle_is_not_told_from_wandering():
+def test_a_cycle_longer_than_the_window_counts_as_aperiodic():
     name, period = judge_cycle(TAIL + 1)
     assert name == "aperiodic"
     assert np.isnan(period)

@@ -160,7 +160,7 @@ def test_a_store_of_the_same_function_with_other_values_is_refused(tmp_path):
         engram.sweep(functools.partial(scaled, a=2.0), AXES, store=tmp_path / "s.zarr")
 
 
-def test_what_cannot_be_told_apart_is_refused_with_a_store_alone(tmp_path):
+def test_functions_without_a_fingerprint_are_refused_only_with_a_store(tmp_path):
     opaque = threading.Lock()
     function = lambda x: x if opaque else 0
     assert engram.sweep(function, AXES).value.values.tolist() == [0.0, 1.0]

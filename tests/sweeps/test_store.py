@@ -133,7 +133,7 @@ def test_an_array_that_declares_gigabytes_is_not_read(store):
             engram.plot(sweeps.open_sweep(store), value="height")
 
 
-def test_a_complete_store_opens_plainly(store):
+def test_a_complete_store_opens_with_plain_xarray(store):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with xr.open_zarr(store, chunks=None) as plain:
@@ -210,12 +210,12 @@ def test_another_content_of_a_problem_file_is_refused(tmp_path):
         plan.compute((0,))
 
 
-def test_units_whose_chunks_are_gone_are_left(store):
+def test_units_whose_chunks_are_missing_count_as_left(store):
     shutil.rmtree(store / "height" / "c" / "1")
     assert sweeps.open_sweep(store).attrs["units_left"] == 1
 
 
-def test_an_axis_that_is_lost_is_told_and_written_again(store):
+def test_a_lost_axis_is_reported_and_written_again(store):
     for damage in (shutil.rmtree, lambda axis: (axis / "zarr.json").write_text("{"), spoil_axis):
         damage(store / "x")
         with pytest.raises(
@@ -240,7 +240,7 @@ def spoil_axis(axis):
     ],
     ids=["half", "list", "bytes", "gone"],
 )
-def test_arrays_that_cannot_be_read_are_told(store, name, damage):
+def test_arrays_that_cannot_be_read_are_reported(store, name, damage):
     damage(store / name)
     with pytest.raises(InputError, match=rf"s.zarr is damaged: `{name}` .* Name another store"):
         made(store)
@@ -250,20 +250,20 @@ def test_arrays_that_cannot_be_read_are_told(store, name, damage):
 
 
 @pytest.mark.parametrize("name", ["height", "done", "attempts"])
-def test_arrays_of_another_shape_are_told(store, name):
+def test_arrays_of_another_shape_are_reported(store, name):
     spoil(store, name, shape=[7, 7])
     with pytest.raises(InputError, match=rf"s.zarr is damaged: `{name}` .*\(7, 7\)"):
         made(store)
 
 
-def test_a_store_without_results_is_told(store):
+def test_a_store_without_results_is_reported(store):
     for name in ("height", "pair"):
         shutil.rmtree(store / name)
     with pytest.raises(InputError, match="s.zarr is damaged: an array in it"):
         sweeps.open_sweep(store)
 
 
-def test_a_spec_that_is_no_json_is_told(store):
+def test_a_spec_that_is_not_json_is_reported(store):
     about = json.loads((store / "zarr.json").read_text())
     for junk in ("{", "[]", '{"axes": 3}', 7):
         about["attributes"]["spec"] = junk
@@ -273,7 +273,7 @@ def test_a_spec_that_is_no_json_is_told(store):
                 use(store)
 
 
-def test_a_picture_of_damaged_chunks_is_told(store):
+def test_drawing_damaged_chunks_is_reported(store):
     (store / "height" / "c" / "1" / "0").write_bytes(b"junk")
     with pytest.raises(InputError, match=r"s.zarr is damaged: `height` .* Run `engram sweep`"):
         engram.plot(sweeps.open_sweep(store), value="height")

@@ -375,7 +375,7 @@ def test_another_spec_is_refused_with_what_changed(tmp_path):
         engram.sweep(spec(axes={"p1": [0.7], "correlation": [0.5]}), store=tmp_path / "s.zarr")
 
 
-def test_what_is_no_store_is_refused_and_kept(tmp_path):
+def test_a_folder_that_is_not_a_store_is_refused_and_kept(tmp_path):
     (tmp_path / "file.zarr").write_text("mine")
     (tmp_path / "folder.zarr").mkdir()
     (tmp_path / "folder.zarr" / "letter.txt").write_text("mine")
@@ -421,7 +421,7 @@ def test_what_is_no_store_is_refused_and_kept(tmp_path):
         ({"nonsense": {"a": 1}}, "no such table"),
     ],
 )  # fmt: skip
-def test_wrong_specs_are_told_before_any_work(tables, message):
+def test_invalid_specs_are_reported_before_any_work(tables, message):
     with pytest.raises(InputError, match=message):
         sweeps.make_plan(spec(**tables), None)
 

@@ -176,7 +176,7 @@ def test_descent_has_the_logarithm_but_for_one_learning_rate():
         ([[0, 0.5], [0.6, 0]], "margins with a multiplier are 1 fails: got 1.2"),
     ],
 )
-def test_what_are_no_multipliers_is_refused(table, match):
+def test_invalid_multipliers_are_refused(table, match):
     with pytest.raises(ValueError, match=match):
         separable.limit(engram.two_tokens(0.0, 0.75), table)
 
