@@ -204,13 +204,13 @@ class AbstractSystem(Registered):
         value = getattr(look, name)
         if value is None:
             raise InputError(
-                f"`{name}` is not known of a {type(self).__name__}. Leave it out, or let the system's "
-                "`look` have it."
+                f"`{name}` is not defined for a {type(self).__name__}. Leave it out, or return it in "
+                "the system's `look`."
             )
         return value
 
     def _does_not_know(self, name: str) -> NoReturn:
         raise InputError(
-            f"`{name}` is not known of a {type(self).__name__}. Leave it out, or give the system a "
+            f"`{name}` is not defined for a {type(self).__name__}. Leave it out, or give the system a "
             f"method `{name}`."
         )

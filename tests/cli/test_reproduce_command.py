@@ -125,7 +125,7 @@ def test_claims_are_checked_in_a_process_of_their_own():
 def test_an_audit_that_ends_early_is_reported():
     audit = _reproduce._Audit(["C56"])
     audit.end()
-    with pytest.raises(RuntimeError, match="ended before its time"):
+    with pytest.raises(RuntimeError, match="ended early"):
         while not audit.is_done(0.2):
             pass
 

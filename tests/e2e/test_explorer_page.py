@@ -440,7 +440,7 @@ def test_names_of_ones_own_are_chosen_drawn_and_kept_in_the_address(own_names, v
     assert visit.get("engram.data.state.start.scale") == 1
     assert visit.page.is_hidden("#plane-box")
     visit.open("#system=loss_only&run=gd,0.3&steps=34&record=entropy")
-    assert "`error` is not known of a LossOnly." in visit.page.text_content("#events")
+    assert "`error` is not defined for a LossOnly." in visit.page.text_content("#events")
     assert visit.get("document.documentElement.scrollWidth") <= 1400
 
 

@@ -93,7 +93,7 @@ def test_unknown_observables_of_a_system_are_reported():
     state = {"system": {"kind": "loss_only"}, "record": ["entropy", "grad_norm"]}
     header, arrays = ask(parts, runs=runs, **state)
     told = header["runs"][0]
-    assert told["unknown"]["error"] == "`error` is not known of a LossOnly."
+    assert told["unknown"]["error"] == "`error` is not defined for a LossOnly."
     assert {"error", "margins", "weights", "entropy"} <= told["unknown"].keys()
     assert {"runs.0.loss", "runs.0.sharpness", "runs.0.record.grad_norm"} <= arrays.keys()
     assert "runs.0.margins" not in arrays

@@ -105,7 +105,7 @@ def test_sharpness_is_that_of_the_metric_of_the_system():
 @pytest.mark.parametrize("name", ["scores", "probabilities", "class_margins"])
 def test_observables_that_a_system_does_not_define_are_refused_by_name(name):
     asked = "scores" if name == "probabilities" else name
-    with pytest.raises(InputError, match=f"`{asked}` is not known of a Factored"):
+    with pytest.raises(InputError, match=f"`{asked}` is not defined for a Factored"):
         engram.simulate(FACTORED, engram.GradientDescent(1.0, 2), start=START, record=(name,))
 
 
@@ -117,10 +117,10 @@ def test_a_system_without_tokens_has_a_loss_and_its_events():
     assert "num_forgotten" not in run
     with pytest.raises(
         InputError,
-        match="^`error` is not known of a Bowl. Leave it out, or let the system's `look` have it.$",
+        match="^`error` is not defined for a Bowl. Leave it out, or return it in the system's `look`.$",
     ):
         engram.simulate(bowl, unstable, start=np.ones(3))
-    with pytest.raises(InputError, match="`error` is not known of a Bowl"):
+    with pytest.raises(InputError, match="`error` is not defined for a Bowl"):
         engram.simulate(bowl, unstable, start=np.ones(3), record=("loss",), stop="perfect")
     with pytest.raises(InputError, match="`record` = 'alignment' needs a problem"):
         engram.simulate(bowl, unstable, start=np.ones(3), record=("alignment",))

@@ -102,7 +102,7 @@ def test_missing_fields_are_reported_with_other_faults(kind):
         (b"a = " + b"9" * 4401, "a number of thousands of digits"),
         (b"a = 0x" + b"f" * 9000, "whole numbers below 2**63: .*: a is beyond"),
         (b"[dynamics]\nsteps = 999999999999999999999999", "dynamics.steps is beyond"),
-        (b".".join([b"a"] * 4000) + b" = 1", "nests too deep"),
+        (b".".join([b"a"] * 4000) + b" = 1", "is nested too deeply"),
         (b"# " + b"x" * 2**22, "has more than 4 MiB"),
         (b"\0", "is not TOML"),
     ],

@@ -277,5 +277,5 @@ def test_simulate_takes_a_transformer_as_any_other_system():
         assert float(run.loss[t]) == pytest.approx(value, rel=1e-12)
         last, state = state, {"wo2": state["wo2"] - 2.0 * grads["wo2"]}
     np.testing.assert_allclose(run.final_wo2, last["wo2"], atol=1e-12)
-    with pytest.raises(engram.InputError, match="`weights` is not known of a TransformerSystem"):
+    with pytest.raises(engram.InputError, match="`weights` is not defined for a TransformerSystem"):
         engram.simulate(system, engram.GradientDescent(2.0, 2), record=("weight_norm",))

@@ -106,7 +106,9 @@ def linear_program(goal: np.ndarray, deadline: float = np.inf, **options: Any) -
 def constraints(problem: Problem) -> Constraints:
     """The margins of a problem, in coordinates of the span in which training moves W."""
     if is_traced(problem):
-        raise InputError("`problem` must be concrete here: a program is solved for it.")
+        raise InputError(
+            "`problem` must be concrete here: a program is solved for it. Call it outside of jit."
+        )
     if problem.is_noisy:
         raise InputError("`problem` must have certain targets: noisy ones cannot all be stored.")
     B, A = (np.asarray(basis, float) for basis in update_bases(problem))

@@ -179,7 +179,7 @@ def _read(option: _Option, value: Any) -> Any:
 
 
 def _set(tables: Tables, given: list[str]) -> None:
-    """Take in `TABLE.FIELD=VALUE`; a value that is not TOML is a text."""
+    """Take in `TABLE.FIELD=VALUE`; a value that is not TOML is a string."""
     for text in given:
         place, sign, value = text.partition("=")
         table, dot, field = place.strip().partition(".")

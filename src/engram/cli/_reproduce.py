@@ -115,7 +115,7 @@ class _Audit:
         """Whether all are checked, after waiting so many seconds."""
         self._reader.join(patience)
         if not self._reader.is_alive() and len(self.claims) < self.total:
-            raise RuntimeError("the audit has ended before its time")
+            raise RuntimeError("the process of the audit ended early")
         return len(self.claims) == self.total
 
     def end(self) -> None:

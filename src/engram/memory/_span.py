@@ -19,7 +19,9 @@ def update_bases(problem: Problem) -> tuple[Float[Array, "k r"], Float[Array, "d
     Paper: eq:grad, the remark below it.
     """
     if is_traced(problem):
-        raise InputError("`problem` must be concrete here: the rank of its span sets a shape.")
+        raise InputError(
+            "`problem` must be concrete here: the rank of its span sets a shape. Call it outside of jit."
+        )
     E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
     return _basis(U[1:] - U[:1]), _basis(E[np.asarray(problem.probs) > 0])
 

@@ -51,7 +51,9 @@ def scores_to_weights(
     """
     w = read_particles(problem, "scores", scores)
     if is_traced(problem, w, start):
-        raise InputError("`scores` must be concrete here: they are checked for consistency.")
+        raise InputError(
+            "`scores` must be concrete here: they are checked for consistency. Call it outside of jit."
+        )
     E, U = np.asarray(problem.inputs), np.asarray(problem.outputs)
     w = np.asarray(w, dtype=E.dtype)
     W = np.linalg.pinv(U) @ w.T @ np.linalg.pinv(E).T

@@ -121,7 +121,7 @@ def _arranged(field: xr.DataArray, x: str | None, y: str | None, at: dict[str, f
     while len(chosen) < room and spare:
         chosen.append(spare.pop())
     if not chosen:
-        raise InputError("`at` must leave an axis to draw along. Fix one axis less.")
+        raise InputError("`at` must leave an axis to draw along. Fix one axis fewer.")
     up = _other(y, chosen, x) if len(chosen) == 2 else None
     across = x or next(name for name in chosen if name != up)
     panels_of = spare.pop() if spare and spare[-1] != "token" else None

@@ -48,7 +48,9 @@ def landscape(
     if unknown:
         raise InputError(f"`quantities` must be among {', '.join(QUANTITIES)}, got {unknown[0]!r}.")
     if problem.is_noisy:
-        raise InputError("`problem` must have certain targets for a landscape.")
+        raise InputError(
+            "`problem` must have certain targets for a landscape, got noisy ones. Give each token one class."
+        )
     x, y = _axis("first", first), _axis("second", second)
     a, b = (grid.ravel() for grid in np.meshgrid(x, y))
     block = dense.block_size(

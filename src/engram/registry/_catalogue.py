@@ -316,7 +316,7 @@ def _outcome(
 
 _OUTCOMES = [
     _outcome("first_perfect", "first step without error; NaN if not reached", "t", "accuracy"),
-    _outcome("perfect_from", "step from which there is no error any more; NaN if none", "t", "accuracy"),
+    _outcome("perfect_from", "step from which there is no error; NaN if none", "t", "accuracy"),
     _outcome("final_loss", "loss after the last step", "L(W_T)"),
     _outcome("final_error", "0-1 loss after the last step", "L_01(W_T)"),
     _outcome("final_margins", "margins after the last step", "m_T(x)", axes=("token",)),

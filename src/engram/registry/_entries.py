@@ -174,7 +174,9 @@ def _entry_for(kind: str, name: str, target: Any, about: dict[str, Any]) -> Entr
 def unregister(kind: str, name: str) -> None:
     """Take back a name that you registered."""
     if find(kind, name).origin is None:
-        raise InputError(f"{kind} {name!r} is built in and stays. Only your own can go.")
+        raise InputError(
+            f"{kind} {name!r} is built in and cannot be removed. Remove only names of your own."
+        )
     del entries(kind)[name]
 
 

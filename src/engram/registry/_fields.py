@@ -30,7 +30,7 @@ class Field:
         type: Of the value; by default that of the annotation.
         default: By default that of the signature; without one the value must be given.
         unit: Of a number.
-        static: Whether another value is another program; by default whole numbers, texts and truths.
+        static: Whether another value is another program; by default integers, strings and booleans.
         argument: What the target calls it, if that is another name.
     """
 

@@ -58,7 +58,8 @@ class When:
                 )
             if (np.diff(at) <= 0).any() or at[0] < 0 or at[-1] > num_steps:
                 raise InputError(
-                    f"`at` must increase within 0..{num_steps}, got {at[:5]}... Sort it."
+                    f"`at` must increase within 0..{num_steps}, got {at[:5]}... Sort the steps, or "
+                    "make the run longer."
                 )
             return at.astype(int)
         if self.every is not None:

@@ -109,7 +109,7 @@ def _check_values(path: Path, tables: dict[str, Any]) -> None:
     while left:
         place, depth, value = left.pop()
         if depth > _DEEPEST:
-            raise InputError(f"SPEC nests too deep: {path}: {place}. Write fewer levels.")
+            raise InputError(f"SPEC is nested too deeply: {path}: {place}. Write fewer levels.")
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise InputError(
                 f"SPEC must have whole numbers below 2**63: {path}: {place} is beyond. "

@@ -67,7 +67,9 @@ def limit(problem: Problem, multipliers: ArrayLike) -> Limit:
     Paper: thm:two-flow and thm:multi are its two cases; not in the paper.
     """
     if is_traced(problem, multipliers):
-        raise InputError("`problem` must be concrete here: its support sets a shape.")
+        raise InputError(
+            "`problem` must be concrete here: its support sets a shape. Call it outside of jit."
+        )
     _, table = read(multipliers=multipliers)
     require_certain(problem)
     p, why = _probs(problem), "Take them from `capacity.max_margin_multipliers`."
