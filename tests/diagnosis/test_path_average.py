@@ -113,6 +113,33 @@ def test_recorded_gradients_set_the_noise_of_batches_apart():
     assert np.abs(pushes.noise).max() > 0.1
 
 
+def test_batches_are_attributed_to_the_tokens_that_they_held():
+    """One weight per token meets a step on a batch, though no batch was recorded."""
+    problem = engram.on_sphere(1, 20, 6, 12)
+    sgd = engram.StochasticGradientDescent(5.0, 12, batch_size=2)
+    run = engram.simulate(problem, sgd, key=0, record=("margins", "weights"))
+    dense = engram.analyse(problem, run.weights.values)
+    exact = diagnosis.interference(run, at=6)
+    ours = diagnosis.interference(dense, at=6)
+    room = 1e-6 * float(
+        np.abs(exact.push).max()
+    )  # the ridge, over how well the parts are told apart
+    np.testing.assert_allclose(ours.push, exact.push, atol=room)
+    np.testing.assert_allclose(ours.remainder, 0, atol=room)
+    assert ours.attrs["fit"] == pytest.approx(1, abs=1e-6)
+    assert (np.abs(ours.push.values).max(axis=0) > room).sum() <= 2
+    # What is no token's is left: noise in all entries.
+    rng = np.random.default_rng(0)
+    recorder = engram.Recorder.of(problem)
+    shaken = rng.standard_normal((2, *problem.zero_weights.shape))
+    W = run.weights.values[6]
+    for step in range(2):
+        recorder.record(step, W - step * shaken[0], grad=shaken[step])
+    other = diagnosis.interference(recorder.dataset(), between=(0, 1))
+    np.testing.assert_allclose(parts(other), other.change, atol=1e-12)
+    assert np.abs(other.noise).max() > np.abs(other.push.sum("source")).max()
+
+
 def test_momentum_is_met_in_part():
     momentum = engram.dynamics.Descent(engram.dynamics.momentum(2.0, 0.9), steps=40)
     run = engram.simulate(sphere(), momentum, record=("loss", "weights"))

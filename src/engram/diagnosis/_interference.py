@@ -68,9 +68,10 @@ def interference(
     else; `method` in the attributes says how pushes were found. Where inputs are linearly independent, the
     change of W has one part per token, whatever path it took: exact for optimizers that add up gradients.
     Otherwise `push` is a path average: the change between one record and the next is fitted by the
-    gradients at both, and `noise` is what recorded gradients have beyond the memory's own, such as that of
-    batches. `fit` is the share of the change of W that is met; the `remainder` is not rounding, and says
-    what is left. What embeddings that train along did is `embeddings`, one more part of the sum.
+    gradients at both, then by each token's part of the first one if that meets most of what is left, as it
+    does for batches. `noise` is what recorded gradients have beyond tokens' parts. `fit` is the share of the
+    change of W that is met; the `remainder` is not rounding, and says what is left. What
+    embeddings that train along did is `embeddings`, one more part of the sum.
 
     Args:
         run: What `simulate` returned, or a recording. Or a problem or system, with `dynamics`, `start` and

@@ -8,7 +8,12 @@ Otherwise the change of W between two records is fitted by the gradients at both
 not negative. Both gradients are sums over tokens, and so is the fit. One plain step is met exactly, by the
 first gradient alone. Many steps are met by an average along the path. Where the loop's own gradients were
 recorded, those are fitted, and what they have beyond the gradient of the memory is the noise: that of
-batches, and what the rest of a model adds. What the fit does not meet is the remainder.
+batches, and what the rest of a model adds. What is not met is the remainder.
+
+Batches hold some tokens more often than others. Noise and remainder are therefore fitted once more, by each
+token's part of the first gradient with a weight of its own: one plain step on a batch is met exactly by that.
+It counts only where it meets most of them, and where W has many more entries than there are tokens, since so
+many weights would meet a part of anything.
 """
 
 import functools
@@ -32,6 +37,10 @@ _BY_SPAN = (
 _BY_FIT = (
     "a path average: gradients at the records, weighted so that their sum fits the change of W best"
 )
+_PER_TOKEN = 4  # entries of W for each token, at least, if its weight is to be its own
+_MOST_TOKENS = 4096  # that have one
+_MOST = 0.5  # of noise or remainder, in squares, that must be met
+_RIDGE = 1e-9  # of the largest part of a gradient: smaller ones hardly count
 _LEAST = (
     1e-4  # smallest singular value of independent inputs, over the largest: weights may be float32
 )
@@ -66,7 +75,7 @@ class RecordFollower:
             )
         self.steps: np.ndarray = run["step"].values
         N, M = self.problem.num_tokens, self.problem.num_classes
-        check_fits(8 * (6 * N * M + 4 * N * N), num_tokens=N, num_classes=M)
+        check_fits(8 * (6 * N * M + 7 * N * N), num_tokens=N, num_classes=M)
         self._run = run
 
     def before(self, step: float) -> float:
@@ -198,7 +207,29 @@ def _by_fit(here: _End, there: _End) -> _Share:
     first, second = _fit(a, b, there.W - here.W)
     met = -(first * a + second * b)
     coefficients = -(first * here.pull + second * there.pull)
-    return _Share(coefficients, met + first * here.gradient + second * there.gradient, met)
+    noise = met + first * here.gradient + second * there.gradient
+    if not _PER_TOKEN * len(here.pull) <= met.size or len(here.pull) > _MOST_TOKENS:
+        return _Share(coefficients, noise, met)
+    weights, parts = _fit_tokens(here, np.stack([noise, there.W - here.W - met]))
+    return _Share(
+        coefficients + weights.sum(axis=0)[:, None] * here.pull, noise - parts[0], met + parts[1]
+    )
+
+
+def _fit_tokens(here: _End, changes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the tokens' parts of a gradient that meet most of each change, if any do; and their sums."""
+    E, Q = np.asarray(here.problem.inputs), here.pull @ np.asarray(here.problem.outputs)
+    products = (Q @ Q.T) * (E @ E.T)  # of parts, which are outer products
+    largest = products.diagonal().max()
+    if largest == 0:
+        return np.zeros((len(changes), len(Q))), np.zeros_like(changes)
+    products[np.diag_indices_from(products)] += _RIDGE * largest
+    along = np.einsum("nk,ckd,nd->cn", Q, changes, E, optimize=True)
+    weights = np.linalg.solve(products, along.T).T
+    parts = np.einsum("cn,nk,nd->ckd", weights, Q, E, optimize=True)
+    left, whole = (np.square(x).sum(axis=(1, 2)) for x in (changes - parts, changes))
+    is_met = left < (1 - _MOST) * whole
+    return weights * is_met[:, None], parts * is_met[:, None, None]
 
 
 def _against(end: _End) -> np.ndarray:

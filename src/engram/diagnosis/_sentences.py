@@ -12,6 +12,8 @@ from engram.problem import show_name
 
 _FEW = 4  # tokens named in a sentence
 _OFTEN = 2.0  # times its frequency, beyond which a token came remarkably often
+_MET = 0.5  # of the change of W, below which pushes between records are hardly known
+_UNCERTAIN = " That is too little to say who pushed: record more often."
 _LARGE = 1e-6  # a deviation of margins beyond this is worth a word
 
 
@@ -66,6 +68,7 @@ def _of_spike(explanation: Any, spike: Any) -> list[str]:
         sentences.append(
             f"Pushes between records are read off {spike.pushes.attrs['method'].split(':')[0]}, which "
             f"accounts for {spike.pushes.attrs['fit']:.0%} of what W did."
+            + (_UNCERTAIN if spike.pushes.attrs["fit"] < _MET else "")
         )
     deviation = spike.pushes.attrs.get("deviation", math.nan)
     if deviation > _LARGE:
