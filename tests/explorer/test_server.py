@@ -76,13 +76,18 @@ def test_the_page_asks_for_nothing_from_elsewhere(web):
     assert names
     for name in names:
         assert name.startswith(("/static/", "#")), name
-    files = {file.name for file in Path(module.__file__).with_name("static").iterdir()}
+    folder = Path(module.__file__).with_name("static")
+    files = {file.relative_to(folder).as_posix() for file in folder.rglob("*.*")}
+    assert "engine/worker.js" in files
     for name in files:
-        text = web.get(f"/static/{name}").text
+        answer = web.get(f"/static/{name}")
+        assert answer.status_code == 200
+        text = answer.text
         outside = set(re.findall(r"https?://[^\s\"'`)]+", text)) - {"http://www.w3.org/2000/svg"}
         assert not outside, name
-        for used in re.findall(r"from '\./([^']+)'", text):
-            assert used in files
+        home = name[: name.rfind("/") + 1]
+        for used in re.findall(r"(?:from|URL\()\s*'\./([^']+)'", text):
+            assert f"{home}{used}" in files
 
 
 def test_compute_answers_with_the_librarys_numbers(web):

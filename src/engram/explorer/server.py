@@ -140,7 +140,9 @@ def _listen(port: int) -> socket.socket:
 def make_app(explorer: Explorer) -> Starlette:
     """The routes."""
     folder = resources.files("engram.explorer") / "static"
-    files = {file.name: file for file in folder.iterdir() if file.name.endswith(tuple(_KINDS))}
+    found = {file.name: file for file in folder.iterdir()}
+    found |= {f"engine/{file.name}": file for file in found["engine"].iterdir()}
+    files = {name: file for name, file in found.items() if name.endswith(tuple(_KINDS))}
 
     async def page(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -174,7 +176,7 @@ def make_app(explorer: Explorer) -> Starlette:
     return Starlette(
         routes=[
             Route("/", page),
-            Route("/static/{name}", page),
+            Route("/static/{name:path}", page),
             Route("/api/status", status),
             Route("/api/presets", presets),
             Route("/api/catalogue", catalogue),

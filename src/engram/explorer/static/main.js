@@ -451,8 +451,9 @@ let isFirstLook = false;
 
 function setStatus(words, kind = '') { setText($('status'), words); $('status').className = `chip ${kind}`; }
 
-let warming = { done: 0, total: 0 }, isWaiting = false;
+let warming = { done: 0, total: 0 }, isWaiting = false, isLocal = false;
 function showStatus() {
+  if (isLocal) return setStatus(isWaiting ? 'computing in this page' : 'computed in this page', isWaiting ? 'busy' : '');
   if (isWaiting) return setStatus('computing (a new shape compiles for a few seconds, once)', 'busy');
   if (warming.done < warming.total) return setStatus(`warming up, ${warming.done} of ${warming.total}: ${warming.now}`, 'busy');
   return setStatus('ready');
@@ -465,6 +466,7 @@ async function begin() {
     lost: () => setStatus('the server does not answer; trying again', 'bad'),
     back: (isNew) => { if (isNew) note('The server has restarted.'); refuse(null); },
     status: (now) => { warming = now; showStatus(); },
+    source: (local) => { if (local !== isLocal) { isLocal = local; if (!server.isLost) showStatus(); } },
     waiting: (on) => { isWaiting = on; if (!server.isLost) showStatus(); },
   });
   for (;;) {

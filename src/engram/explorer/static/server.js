@@ -1,4 +1,7 @@
-// Talks to the server: only the newest question matters, lost connections are restored.
+// Asks the engine of this page, and the server whatever is beyond that: only the newest question matters, lost
+// connections are restored.
+
+import { Local } from './local.js';
 
 const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, '0')).join('');
 const PATIENCE = 150; // ms after which a newer question is sent though an older one is out: the server drops that
@@ -18,7 +21,7 @@ export function decode(buffer) {
 }
 
 export class Server {
-  // handlers: { answer(state, parts, header, arrays), refused(text), lost(), back(isNew), status(warming), waiting(bool) }
+  // handlers: { answer(state, parts, header, arrays), refused(text), lost(), back(isNew), status(warming), waiting(bool), source(isLocal) }
   constructor(handlers) {
     this.handlers = handlers;
     this.wanted = { plane: 0, runs: 0 };
@@ -28,6 +31,7 @@ export class Server {
     this.out = 0;
     this.isLost = false;
     this.boot = null;
+    this.local = new Local();
     this.watch();
   }
 
@@ -44,7 +48,7 @@ export class Server {
 
   send() {
     const parts = this.missing;
-    if (this.isIdle || this.isLost) return;
+    if (this.isIdle || (this.isLost && !this.local.worker)) return;
     if (this.out > 0) {
       if (!this.timer && this.out < 2) this.timer = setTimeout(() => { this.timer = null; this.post(this.missing); }, PATIENCE);
       return;
@@ -53,20 +57,16 @@ export class Server {
   }
 
   async post(parts) {
-    if (!parts.length || this.isLost) return;
+    if (!parts.length) return;
     const state = this.state, asked = { ...this.wanted };
     const slow = setTimeout(() => this.handlers.waiting(true), 400);
     const settle = () => { for (const part of parts) this.got[part] = Math.max(this.got[part], asked[part]); };
     this.out += 1;
-    let found = null, fault = null;
+    let found = null, fault = null, near = null;
     try {
-      const answer = await fetch('/api/compute', {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json' },
-        body: JSON.stringify({ client: CLIENT, parts, state }),
-      });
-      if (answer.status === 200) found = await answer.arrayBuffer();
-      else if (answer.status !== 204) fault = { text: (await answer.json()).error, isBusy: answer.status === 503 }; // 204: a newer question is out
+      near = await this.local.answer(parts, state);
+      if (near) ({ found, fault } = near);
+      else if (!this.isLost) ({ found, fault } = await this.compute(parts, state));
     } catch (error) {
       if (!isAway(error)) throw error;
       this.lose();
@@ -79,9 +79,20 @@ export class Server {
     if (found) settle();
     if (fault && !fault.isBusy) for (const part of parts) this.refused[part] = asked[part];
     if (fault?.isBusy) setTimeout(() => this.send(), 500);
-    else this.send(); // the next question goes out before this answer is drawn, so that both sides work at once
-    if (found && isNew) { const { header, arrays } = decode(found); this.handlers.answer(state, parts, header, arrays); }
+    else if (near || !this.isLost) this.send(); // the next question goes out before this answer is drawn, so that both sides work at once
+    if (found && isNew) { this.handlers.source(Boolean(near)); this.handlers.answer(state, parts, found.header, found.arrays); }
     if (fault && state === this.state) this.handlers.refused(fault.text);
+  }
+
+  // The server's answer: what it found, what is wrong, or neither where a newer question is out.
+  async compute(parts, state) {
+    const answer = await fetch('/api/compute', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ client: CLIENT, parts, state }),
+    });
+    if (answer.status === 200) return { found: decode(await answer.arrayBuffer()), fault: null };
+    return { found: null, fault: answer.status === 204 ? null : { text: (await answer.json()).error, isBusy: answer.status === 503 } };
   }
 
   // What may take long, asked for alone and under a name of its own, so that nothing waits for it.

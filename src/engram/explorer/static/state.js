@@ -9,8 +9,8 @@ const WRITTEN = { paper: { name: 'fig4-81' }, table: { tokens: [] }, own: { name
 export const LIMITS = { runs: 4, changes: 4, extra: 4, steps: 20000, rates: [1e-6, 1e6] };
 
 // What the server can make: { kind: { name: { help, is_own, parts, fields } } }.
-export let catalogue = null;
-export function setCatalogue(received) { catalogue = received; }
+export const catalogue = {};
+export function setCatalogue(received) { Object.assign(catalogue, received); }
 
 const about = (kind, name) => (Object.hasOwn(catalogue[kind], name) ? catalogue[kind][name] : null);
 const isWritten = (kind, name) => kind === 'problem' && Object.hasOwn(WRITTEN, name);

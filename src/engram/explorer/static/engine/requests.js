@@ -169,7 +169,9 @@ function normalRun(given) {
 }
 
 export function read(given, parts) {
-  const state = normal(given), { problem, runs, steps, start, view, record } = state;
+  let state;
+  try { state = normal(given); } catch { throw new Beyond('this cannot be read here.'); }
+  const { problem, runs, steps, start, view, record } = state;
   const unknown = parts.find((part) => !PARTS.includes(part));
   if (unknown) throw new Beyond(`the part ${unknown} needs the library's server.`);
   if (!isKnown(state)) throw new Beyond("this needs the library's server.");
