@@ -9,7 +9,7 @@ from engram.audits._evidence import Evidence, all_of, at_most, equal
 from engram.audits.claims._checks import Checks
 from engram.audits.claims.beyond._separable import NOISE, STEPS, TIMES, Run, descents, flows
 from engram.capacity import max_margin_multipliers
-from engram.problem import orthonormal, two_tokens
+from engram.problem import Problem, orthonormal, two_tokens
 from engram.theory import binary, interference, multiclass, separable
 
 
@@ -44,6 +44,12 @@ class J1(Checks):
             yield at_most(np.abs(run.margins[-1] - told)[run.support], room)
             told = separable.limit_loss_constant(run.problem, run.given)
             yield at_most(abs(t[-1] * run.loss[-1] / told - 1), room)
+        # A margin just above 1 is not on the support.
+        near = Problem([[1.0, 0.0], [1.01, 0.5]], [[1.0, 0.0], [0.0, 0.0]], [0.5, 0.5], [0, 0])
+        limit = separable.limit(near, max_margin_multipliers(near))
+        yield equal(
+            [limit.slack, limit.multipliers[0, 1], limit.offsets[0, 1]], [1.01, 1.0, -np.log(2)]
+        )
         yield self._special_cases()
 
     @all_of

@@ -18,8 +18,11 @@ from engram.audits.claims.beyond._separable import (
     is_slack,
     two_margins,
 )  # fmt: skip
+from engram.capacity import max_margin_multipliers
+from engram.problem import Problem
 from engram.theory import separable
 
+_ONE = Problem([[1.0]], [[3**0.5], [0.0]], [1.0], [0])  # c = 3
 _WINDOWS = ((0.5, 1.0), (0.6, 1.0), (0.5, 0.9), (0.4, 0.8))  # of what is above the noise
 
 
@@ -101,6 +104,18 @@ class J1b(Checks):
             yield at_most(
                 abs(slope - rate.loss_logarithm), 0.04 * size, learning_rate=run.learning_rate
             )
+            away = run.margins - separable.margin_asymptote(t, run.problem, run.given)
+            excess = t[:, None] * away[:, run.support]
+            # The next power is t^-1.5 or less, so that a slope has moved further than it still will.
+            slope, earlier = (
+                (excess[k] - excess[k - 5]) / np.log(t[k] / t[k - 5]) for k in (-1, -6)
+            )
+            told, moved = rate.logarithms[run.support], np.abs(slope - earlier).max()
+            yield at_most(np.abs(slope - told), moved + 0.01 * np.abs(told).max())
+        # One token: e^m = xt + (x/2 − 1) log t + C, x = ηc, of C15.
+        for x in (0.5, 2.0, 5.0):
+            one = separable.rate(_ONE, max_margin_multipliers(_ONE), x / 3)
+            yield equal([one.loss_logarithm, -one.logarithms[0, 1]], (1 - x / 2) / 3, x=x)
         # λ = 0.16: the loss has 2λ.
         even = two_margins(0.4, -0.4)
         low, high = _fitted(TIMES * even.loss, 1e-11)
