@@ -52,7 +52,7 @@ class Counts(NamedTuple):
     crest_step: Any
 
 
-class Found(eqx.Module):
+class EventState(eqx.Module):
     """What is known so far, of the parts that are wanted.
 
     In few arrays, since XLA compiles a kernel for each array that a loop carries, and for each use of it;
@@ -114,7 +114,7 @@ class Events(AbstractFold):
     def _packed(self, parts: PyTree) -> Any:
         return parts if self.capacity == 0 else jnp.stack(parts)
 
-    def init(self, system: AbstractSystem, state: PyTree) -> Found:
+    def init(self, system: AbstractSystem, state: PyTree) -> EventState:
         loss, _, margins = _numbers(system.look(state))
         N, dtype = len(margins), loss.dtype
         never, zero = jnp.full((), NEVER, int), jnp.zeros((), int)
@@ -142,9 +142,9 @@ class Events(AbstractFold):
             capacity = self.capacity or max(least, _NUMBERS // (N + 1))
             row = (jnp.zeros(6, int), jnp.zeros(2 + 2 * N, dtype))
             known["ledger"] = empty_ledger(capacity, row, _read)
-        return Found(**known)
+        return EventState(**known)
 
-    def update(self, folded: Found, index: Array, moment: Moment) -> Found:
+    def update(self, folded: EventState, index: Array, moment: Moment) -> EventState:
         loss, error, margin = _numbers(moment.look)
         known: dict[str, Any] = {}
         if folded.accuracy is not None:
@@ -167,8 +167,8 @@ class Events(AbstractFold):
         if folded.tokens is not None:
             known |= _tokens(folded, index, margin)
         if folded.ledger is not None:
-            known["ledger"] = _noted(folded, index, known, margin)
-        return Found(**known)
+            known["ledger"] = _with_row(folded, index, known, margin)
+        return EventState(**known)
 
     def for_lanes(self) -> "Events":
         return Events(self.spike_factor, self.parts, capacity=0)
@@ -177,7 +177,7 @@ class Events(AbstractFold):
     def can_glide(self) -> bool:
         return self.parts == PARTS
 
-    def watch(self, folded: Found, index: Array) -> Watched:
+    def watch(self, folded: EventState, index: Array) -> Watched:
         previous, counts = Losses(*folded.losses).previous, Counts(*folded.counts)
         # Before anything was seen, within a spike, or on the way up, every step counts.
         quiet = jnp.isfinite(previous) & (counts.in_spike == 0) & (counts.is_up == 0)
@@ -193,7 +193,7 @@ class Events(AbstractFold):
     def is_quiet(self, watched: Watched) -> Bool[Array, ""]:
         return watched.quiet
 
-    def skip(self, folded: Found, watched: Watched, index: Array) -> Found:
+    def skip(self, folded: EventState, watched: Watched, index: Array) -> EventState:
         loss, before, accuracy = watched.loss, Losses(*folded.losses), Accuracy(*folded.accuracy)
         lowest, trough = jnp.minimum(before.lowest, loss), jnp.minimum(before.trough, loss)
         losses = before._replace(lowest=lowest, previous=loss, trough=trough)
@@ -205,7 +205,7 @@ class Events(AbstractFold):
             (self._packed(accuracy), self._packed(losses), watched.margins),
         )
 
-    def describe(self, folded: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+    def describe(self, folded: EventState, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         """Turn the fold into named variables; what did not happen is NaN, never the horizon.
 
         Of a system without margins nothing is said of single tokens.
@@ -214,7 +214,7 @@ class Events(AbstractFold):
         entries = {} if folded.ledger is None else _entries(folded)
         return self.describe_all(folded, last) | entries
 
-    def describe_all(self, folded: Found, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
+    def describe_all(self, folded: EventState, last: int) -> dict[str, tuple[tuple[str, ...], Any]]:
         """As `describe`, of one run or of a run in each row; without spikes and changes one by one."""
         variables: dict[str, tuple[tuple[str, ...], Any]] = {}
         if folded.accuracy is not None:
@@ -293,7 +293,7 @@ def _losses(
     return losses, here, more
 
 
-def _tokens(folded: Found, t: Array, margin: Array) -> dict[str, Any]:
+def _tokens(folded: EventState, t: Array, margin: Array) -> dict[str, Any]:
     assert folded.tokens is not None
     assert folded.margins is not None
     num_forgotten, is_first = folded.tokens[0], folded.tokens[1:3] == NEVER
@@ -304,7 +304,7 @@ def _tokens(folded: Found, t: Array, margin: Array) -> dict[str, Any]:
     return {"margins": margin, "tokens": jnp.concatenate([(num_forgotten + lost)[None], steps])}
 
 
-def _noted(folded: Found, t: Array, now: dict[str, Any], margin: Array) -> Ledger:
+def _with_row(folded: EventState, t: Array, now: dict[str, Any], margin: Array) -> Ledger:
     """The ledger with whatever has happened at a step."""
     assert folded.ledger is not None
     zero, comes = jnp.zeros((), t.dtype), jnp.zeros((), bool)
@@ -351,7 +351,7 @@ _LISTED = {  # by axis; in this order, since JAX sorts what it maps over
 }
 
 
-def _entries(folded: Found) -> dict[str, tuple[tuple[str, ...], Any]]:
+def _entries(folded: EventState) -> dict[str, tuple[tuple[str, ...], Any]]:
     """What the ledger holds, by name, and the spike that has not ended."""
     assert folded.ledger is not None
     kept, listed = folded.ledger.entries(), dict(_LISTED)
