@@ -25,7 +25,13 @@ MUTATIONS = {
     "C10": [
         (binary._ahead, "s + m0 + xp.exp", ["s + m0 + 0.98 * xp.exp"]),
     ],
+    "C12": [
+        (binary.flow_correction_bounds, "0.5 * xp.log", ["0.49 * xp.log", "0.51 * xp.log"]),
+        (binary.flow_correction_bounds, "CORRECTION_CONSTANT *", ["1.02 * CORRECTION_CONSTANT *"]),
+    ],
     "C15": [
+        (binary.log_bound_failure, "2 * late / x", ["2.04 * late / x"]),
+        (binary.log_bound, "return xp.log", ["return 0.98 * xp.log"]),
         (binary.descent_margin_bound, "eta * c * t", ["1.02 * eta * c * t", "0.98 * eta * c * t"]),
         (binary.descent_margin_upper_bound, "growth * x * (t - 1)", ["0.98 * growth * x * (t - 1)", "1.02 * growth * x * (t - 1)"]),
         (binary.expansion_constant, "x / 2 - 1", ["0.98 * (x / 2 - 1)"]),
@@ -35,12 +41,17 @@ MUTATIONS = {
     ],
     "C17": [
         (binary.flow_loss, "-m)", ["-0.98 * m)"]),
+        (binary.descent_loss_bound, "return LOSS_CONSTANT", ["return 1.02 * LOSS_CONSTANT"]),
+    ],
+    "C19": [
+        (multiclass.flow_margin, "K * r1**2", ["K * r1**2.1"]),
     ],
     "C20": [
         (multiclass.invariants, "xp.exp(-w[..., 1:]) / n[..., 1:]", ["xp.exp(-1.05 * w[..., 1:]) / n[..., 1:]"]),
     ],
     "C22": [
         (multiclass.asymptotic_weights, "problem.num_classes * p * t", ["problem.num_classes * 1.02 * p * t"]),
+        (multiclass.flow_scores, "1.0 / num_classes", ["1.02 / num_classes"]),
     ],
     "C24": [
         (multiclass.descent_margin_steps, "keepdims=True) + q)", ["keepdims=True) + 0.98 * q)"]),
@@ -53,6 +64,7 @@ MUTATIONS = {
     ],
     "C27": [
         (multiclass.flow_margin, "s = 1 +", ["s = 1.02 +"]),
+        (multiclass.first_step_loss, "eta[..., None] * k", ["1.02 * eta[..., None] * k"]),
         (multiclass.descent_margin_bound, "eta * t", ["1.02 * eta * t", "0.98 * eta * t"]),
     ],
     "C29": [
@@ -73,6 +85,7 @@ MUTATIONS = {
         (interference.half_gap_bounds, "2 * _middle(xp, p)", ["1.96 * _middle(xp, p)", "2.04 * _middle(xp, p)"]),
     ],
     "C35": [
+        (interference._phi, "abs(kappa - 1)", ["abs(kappa - 0.98)"]),
         (interference.half_gap_deviation_bound, "return xp.sinh", ["return 0.98 * xp.sinh", "return 1.02 * xp.sinh"]),
         (interference.half_gap_deviation_bound, "(1 + alpha) / (1 - alpha)", ["1.05 * (1 + alpha) / (1 - alpha)", "0.95 * (1 + alpha) / (1 - alpha)"]),
     ],
@@ -88,9 +101,11 @@ MUTATIONS = {
         (interference.half_gap_deviation_lower_bound, "-kappa *", ["-0.95 * kappa *", "-1.05 * kappa *"]),
     ],
     "C38": [
+        (interference.descent_half_sum_bound, "log_omega(1 +", ["log_omega(0.98 +"]),
         (interference.descent_half_sum_bound, "eta * (1 - p)", ["1.02 * eta * (1 - p)", "0.98 * eta * (1 - p)"]),
     ],
     "C39": [
+        (interference.descent_half_gap_bounds, "2 * _middle(xp, p) + reach", ["2.04 * _middle(xp, p) + reach"]),
         (interference.descent_half_gap_bounds, "(1 + alpha) / 2", ["(1 + alpha) / 2.04", "(1 + alpha) / 1.96"]),
     ],
     "C42": [
@@ -108,6 +123,8 @@ MUTATIONS = {
         (separable.margin_asymptote, ".offsets", [".offsets + 0.02"]),
     ],
     "J1b": [
+        (separable.rate, "float(eta) / 2", ["float(eta) / 2.04"]),
+        (separable.rate, "root * share)) / root", ["1.02 * root * share)) / root"]),
         (separable.rate, "least = float", ["least = 1.05 * float", "least = 0.95 * float"]),
         (separable.rate, "found.slack - 1", ["1.05 * (found.slack - 1)"]),
         (separable.rate, "2 * least", ["2.1 * least", "1.9 * least"]),
@@ -124,6 +141,7 @@ MUTATIONS = {
     ],
     "J3a": [
         (cycles._curvature, "p * z * z", ["0.98 * p * z * z"]),
+        (cycles.slope, "return _slope", ["return 0.98 * _slope"]),
     ],
     "J3b": [
         (cycles.tokens_with_cycle, "share / 2 * edge", ["1.02 * share / 2 * edge"]),
@@ -143,6 +161,7 @@ MUTATIONS = {
     "J5b": [
         (muon.first_step_margins, "return eta *", ["return 1.02 * eta *"]),
         (muon.first_step_shares, "q[:, None] ** 2", ["q[:, None] ** 2.1"]),
+        (muon.first_step_ratio_bounds, "1 - v / 2", ["1 - v / 2.04"]),
     ],
 }  # fmt: skip
 
@@ -214,6 +233,9 @@ def test_a_constant_that_is_not_the_certified_one_is_found(monkeypatch, claim, c
         ("exit_bound", "eta * R * R)", "eta * R**2.1)"),
         ("horizon_rate", "R**4", "R**4.2"),
         ("horizon_bound", "B**2", "B**2.1"),
+        ("reach", "** 0.5", "** 0.525"),
+        ("stable_loss", "1 / (eta", "1.02 / (eta"),
+        ("exit_bound", "p / 2", "p / 2.04"),
     ],
 )
 def test_a_wrong_constant_or_exponent_of_large_steps_is_found(monkeypatch, name, old, new):
