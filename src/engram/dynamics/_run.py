@@ -25,8 +25,8 @@ BURST = 32
 class Moment(eqx.Module):
     """A moment of a run: what moves, how it moves, what is carried, a look at the state, the run's key."""
 
-    system: Any
-    dynamics: Any
+    system: Any  # with whatever its class adds, such as `problem`
+    dynamics: Any  # a flow, or one that makes steps
     carry: PyTree
     look: Look
     key: Any = None

@@ -11,10 +11,10 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._types import Array
-from engram.dynamics import Moment
+from engram.dynamics import AbstractDynamics, Moment
 from engram.registry import entries, find, make
 from engram.special import largest_eigenpairs, normals
-from engram.system import Registered
+from engram.system import AbstractSystem, Registered
 
 OBSERVABLES = entries("observable")  # by name, yours among them once they are registered
 
@@ -27,7 +27,7 @@ class AbstractObservable(Registered):
     symbol = ""
     meaning = ""
 
-    def prepare(self, system: Any, dynamics: Any) -> "AbstractObservable":
+    def prepare(self, system: AbstractSystem, dynamics: AbstractDynamics) -> "AbstractObservable":
         """Compute what is the same at all moments, or refuse a system; on the host, before the run."""
         del system, dynamics
         return self
@@ -109,7 +109,7 @@ class Alignment(AbstractObservable):
 
     axes = ()
 
-    def prepare(self, system: Any, dynamics: Any) -> "Alignment":
+    def prepare(self, system: AbstractSystem, dynamics: AbstractDynamics) -> "Alignment":
         from engram.capacity import max_margin  # loads SciPy's optimizers, half a second
 
         return Alignment(direction=np.asarray(max_margin(_problem_of(system, "alignment"))))
@@ -137,7 +137,7 @@ class Invariants(AbstractObservable):
 
     axes = ("token", "class")
 
-    def prepare(self, system: Any, dynamics: Any) -> "Invariants":
+    def prepare(self, system: AbstractSystem, dynamics: AbstractDynamics) -> "Invariants":
         """They exist only when inputs, and outputs, are orthogonal among themselves."""
         problem = _problem_of(system, "invariants")
         for name, rows in (("inputs", problem.inputs), ("outputs", problem.outputs)):

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
+from jaxtyping import PRNGKeyArray
 
 from engram._checks import InputError
 from engram._types import Array, PyTree
-from engram.dynamics import Moment, moment_of
+from engram.dynamics import AbstractDynamics, Moment, moment_of
 from engram.observables._names import AbstractObservable, make_observable
 from engram.registry import check_table
+from engram.system import AbstractSystem
 
 
 class Record(eqx.Module):
@@ -19,7 +21,9 @@ class Record(eqx.Module):
     observables: tuple[AbstractObservable, ...]
     key: Any = None
 
-    def __call__(self, system: Any, dynamics: Any, carry: PyTree) -> dict[str, Array]:
+    def __call__(
+        self, system: AbstractSystem, dynamics: AbstractDynamics, carry: PyTree
+    ) -> dict[str, Array]:
         return self.at(moment_of(system, dynamics, carry, self.key))
 
     def at(self, moment: Moment) -> dict[str, Array]:
@@ -28,7 +32,12 @@ class Record(eqx.Module):
         return {name: observable(moment) for name, observable in pairs}
 
 
-def make_record(names: str | Sequence[Any], system: Any, dynamics: Any, key: Any = None) -> Record:
+def make_record(
+    names: str | Sequence[Any],
+    system: AbstractSystem,
+    dynamics: AbstractDynamics,
+    key: PRNGKeyArray | None = None,
+) -> Record:
     """Find what is named, and prepare what it needs: names, or tables with a name (`kind`) and fields."""
     items = (names,) if isinstance(names, str) else names
     named: dict[str, Any] = {}
