@@ -284,6 +284,29 @@ def test_results_do_not_depend_on_the_generator_or_the_promotion_that_is_set(kin
         jax.config.update("jax_random_seed_offset", 0)
 
 
+def test_what_is_set_for_debugging_does_not_stop_a_sweep_or_a_run():
+    spec = {"dynamics": {"kind": "gd", "steps": 3}, "sweep": {"observables": ["final_loss"]}}
+
+    def run():
+        axes = {"learning_rate": [0.5, 2.0]}
+        swept = engram.sweep(spec, axes), engram.sweep(lambda learning_rate: learning_rate**2, axes)
+        values = swept[0].final_loss.values, swept[1].value.values
+        return [*values, memory.loss(PROBLEM, W), engram.simulate(PAIR, DESCENT).loss.values]
+
+    usual = run()
+    with jax.transfer_guard("disallow"):
+        check_same(run(), usual)
+    with jax.disable_jit():
+        check_same(run()[:2], usual[:2])
+
+
+def test_fast_arithmetic_is_refused(monkeypatch):
+    _precision.check_backend.cache_clear()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    with pytest.raises(engram.InputError, match="fast_math, with which numbers are wrong"):
+        engram.simulate(PAIR, DESCENT)
+
+
 def test_keys_of_both_kinds_are_the_same_key():
     raw, typed = jax.random.PRNGKey(5), jax.random.key(5)
     for key in (raw, typed, 5):

@@ -9,6 +9,8 @@ behaviour.
 
 import contextlib
 import functools
+import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
@@ -49,8 +51,21 @@ def is_x64() -> bool:
 
 
 def is_usual() -> bool:
-    """Whether JAX promotes types as it does by default."""
-    return jax.config.jax_numpy_dtype_promotion == "standard"  # pyright: ignore[reportAttributeAccessIssue]
+    """Whether JAX promotes types, and moves arrays to a device, as it does by default."""
+    config: Any = jax.config
+    is_free = config.jax_transfer_guard_host_to_device in (None, "allow", "log")
+    return is_free and config.jax_numpy_dtype_promotion == "standard"
+
+
+@contextlib.contextmanager
+def _own_settings(*, double: bool) -> Iterator[None]:
+    """A precision, the usual promotion of types, and arrays that move to a device without being asked to."""
+    with (
+        jax.enable_x64(double),
+        jax.numpy_dtype_promotion("standard"),
+        jax.transfer_guard("allow"),
+    ):
+        yield
 
 
 def in_input_precision(fn: Callable[P, R]) -> Callable[P, R]:
@@ -70,7 +85,7 @@ def in_input_precision(fn: Callable[P, R]) -> Callable[P, R]:
             return fn(*args, **kwargs)
         if double == is_x64() and is_usual():
             return to_plain(fn(*args, **kwargs))
-        with jax.enable_x64(double), jax.numpy_dtype_promotion("standard"):
+        with _own_settings(double=double):
             return to_plain(fn(*args, **kwargs))
 
     return wrapped
@@ -90,7 +105,7 @@ def traceable(fn: Callable[P, R]) -> Callable[P, R]:
                 return fn(*args, **kwargs)
         if is_traced(args, kwargs):
             _check_traced_in_double(fn)
-        with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        with _own_settings(double=True):
             return to_plain(fn(*args, **kwargs))
 
     return wrapped
@@ -114,7 +129,17 @@ def make_key(seed: Any) -> PRNGKeyArray:
 
 @functools.cache
 def check_backend() -> None:
-    """Refuse a `JAX_PLATFORMS` that this machine has not, where JAX itself only fails an assertion."""
+    """Refuse a `JAX_PLATFORMS` that this machine has not, where JAX itself only fails an assertion.
+
+    And XLA's fast arithmetic, which rounds differently and takes NaN, our "never reached", for a number.
+    """
+    if "xla_cpu_enable_fast_math" in (flags := os.environ.get("XLA_FLAGS", "")) and not re.search(
+        r"xla_cpu_enable_fast_math=(false|0)", flags
+    ):
+        raise InputError(
+            "`XLA_FLAGS` has --xla_cpu_enable_fast_math, with which numbers are wrong and NaN is lost. Take "
+            "it out."
+        )
     try:
         jax.default_backend()
     except (AssertionError, RuntimeError):
@@ -141,8 +166,7 @@ def in_double(fn: Callable[P, R]) -> Callable[P, R]:
             _check_traced_in_double(fn)
             return fn(*args, **kwargs)
         check_backend()
-        standard = jax.numpy_dtype_promotion("standard")
-        with jax.enable_x64(True), jax.threefry_partitionable(True), standard, nan_is_a_result():
+        with _own_settings(double=True), jax.threefry_partitionable(True), nan_is_a_result():
             return to_plain(fn(*args, **kwargs))
 
     return wrapped

@@ -187,6 +187,7 @@ class Runner:
         cut = lambda begin: jax.tree.map(lambda leaf: leaf[begin : begin + size], rows)
         return [_filled(cut(begin), size) for begin in range(0, len(kept), size)]
 
+    @jax.disable_jit(False)  # of what is compiled ahead of time, JAX knows no other form
     def _call(self, name: str, function: Any, *args: Any) -> Any:
         """Run a program, compiled when first used; wait for it, so that its time is known."""
         with self._lock:

@@ -149,6 +149,7 @@ class FunctionPlan(Plan):
         return {name: value.reshape(*shape, *value.shape[1:]) for name, value in results.items()}
 
     @in_double
+    @jax.disable_jit(False)
     def _mapped(self, columns: dict[str, np.ndarray], numbers: np.ndarray) -> dict[str, np.ndarray]:
         """The cells of a unit in one program, filled up to a whole one."""
         size, count = math.prod(self.block), len(numbers)
