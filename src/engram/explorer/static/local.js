@@ -6,7 +6,7 @@ export class Local {
     this.count = 0;
     this.worker = null;
     if (new URLSearchParams(location.search).get('by') === 'server') return;
-    this.worker = new Worker(new URL('./engine/worker.js', import.meta.url), { type: 'module' });
+    try { this.worker = new Worker(new URL('./engine/worker.js', import.meta.url), { type: 'module' }); } catch { return; } // a frame may forbid it
     this.worker.onmessage = ({ data: { id, ...answer } }) => { this.asked.get(id)?.(answer); this.asked.delete(id); };
     this.worker.onerror = (event) => { // not there, or broken: the server computes everything
       if (event.filename) return; // a fault in one answer, which goes to the server

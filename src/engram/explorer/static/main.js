@@ -3,10 +3,11 @@
 import { Controls, copy, make, setText } from './controls.js';
 import { save, toJson, toPng, toSvg } from './exports.js';
 import { RUNS, SHAPES, number, tokenColour } from './looks.js';
+import { GIVEN } from './given.js';
 import { Panel } from './pens.js';
 import * as P from './pictures.js';
-import { Server, isAway } from './server.js';
-import { forServer, fromHash, fromPreset, isPlain, isReplay, setCatalogue, toHash } from './state.js';
+import { Server } from './server.js';
+import { forServer, fromHash, fromPreset, isPlain, isReplay, toHash } from './state.js';
 import { describe, readOut } from './words.js';
 
 const $ = (id) => document.getElementById(id);
@@ -66,8 +67,13 @@ function remember(key) {
   const hash = toHash(page.state), clock = performance.now();
   if (hash === location.hash) return;
   const isSame = key === lastPush.key && clock - lastPush.at < 1000 && key !== 'preset';
-  history[isSame ? 'replaceState' : 'pushState'](null, '', hash);
+  write(hash, isSame);
   lastPush = { key, at: clock };
+}
+
+// A page within another's text (`srcdoc`) has no address of its own.
+function write(hash, isSame) {
+  if (location.protocol !== 'about:') history[isSame ? 'replaceState' : 'pushState'](null, '', hash);
 }
 
 let cursorTimer = null;
@@ -76,7 +82,7 @@ function rememberCursor() {
   // Only the cursor: the rest of the address is for finished changes.
   cursorTimer = setTimeout(() => {
     const { cursor } = page.state.show, rest = location.hash.replace(/&t=[^&]*/, '');
-    if (rest) history.replaceState(null, '', cursor === null ? rest : `${rest}&t=${cursor}`);
+    if (rest) write(cursor === null ? rest : `${rest}&t=${cursor}`, true);
   }, 300);
 }
 
@@ -84,7 +90,7 @@ let handled = null;
 function fromAddress() {
   handled = location.hash;
   dragging = false;
-  const { state, faults } = fromHash(location.hash || `#preset=${page.presets[0].id}`, page.presets);
+  const { state, faults } = fromHash(location.hash || GIVEN?.address || `#preset=${page.presets[0].id}`, page.presets);
   page.state = state;
   play(false);
   dim();
@@ -191,7 +197,7 @@ function tellSoon() {
   wordsTimer = setTimeout(() => {
     wordsTimer = null;
     wordsAt = performance.now();
-    if (!isDescribed) describe(page.data, fans, extras, moveCursor, explain);
+    if (!isDescribed) describe(page.data, fans, extras, moveCursor, server.isAlone ? null : explain);
     isDescribed = true;
     readOut(page.data, now());
   }, Math.max(0, wordsAt + 100 - performance.now()));
@@ -416,7 +422,7 @@ function wireExports() {
     if (!page.data) return note('Nothing is drawn yet.');
     try { return await work(); } catch (error) { return refuse(error.message); }
   };
-  $('copy-link').addEventListener('click', () => { history.replaceState(null, '', toHash(page.state)); copyText(location.href, 'Link'); });
+  $('copy-link').addEventListener('click', () => { write(toHash(page.state), true); copyText(location.href.split('#')[0] + toHash(page.state), 'Link'); });
   $('save-png').addEventListener('click', orSay(async () => save('engram.png', await toPng(page.data))));
   $('save-svg').addEventListener('click', orSay(async () => save('engram.svg', toSvg(page.data), 'image/svg+xml')));
   $('save-json').addEventListener('click', orSay(async () => save('engram.json', toJson(page.data, await python(), location.href.split('#')[0] + toHash(drawn())), 'application/json')));
@@ -469,16 +475,7 @@ async function begin() {
     source: (local) => { if (local !== isLocal) { isLocal = local; if (!server.isLost) showStatus(); } },
     waiting: (on) => { isWaiting = on; if (!server.isLost) showStatus(); },
   });
-  for (;;) {
-    try {
-      setCatalogue(await (await fetch('/api/catalogue')).json());
-      page.presets = await (await fetch('/api/presets')).json();
-      break;
-    } catch (error) {
-      if (!isAway(error)) throw error;
-      await new Promise((resolve) => { setTimeout(resolve, 1000); });
-    }
-  }
+  page.presets = await server.begin();
   controls = new Controls(page);
   controls.showPresets(page.presets);
   makePanels();

@@ -1,5 +1,6 @@
 // The Python lines that give the numbers of a state: the same text as the server's.
 
+import { isDrawing } from './engine/optimizers.js';
 import { hasPlane, problemOf } from './engine/problems.js';
 import { float } from './engine/requests.js';
 import { fieldsOf } from './state.js';
@@ -60,15 +61,14 @@ function dynamicsOf({ seed, changes = [], ...run }, steps) {
   return { ...table, steps: whole(steps) };
 }
 
-// `needsKey` says of each run whether it draws.
-export function pythonLines({ problem: part, runs, steps, start, record }, needsKey) {
+export function pythonLines({ problem: part, runs, steps, start, record }) {
   const problem = problemOf(part), names = [...RECORD, ...record.map(({ kind }) => kind).filter((kind) => !RECORD.includes(kind))];
   const lines = ['import numpy as np', '', 'import engram', '', `problem = ${problemText(part, problem)}`, `start = ${startText(start, problem)}`, 'runs = ['];
-  runs.forEach((run, k) => {
-    const options = { record: tuple(names), ...(needsKey[k] ? { key: whole(run.seed ?? 0) } : {}), ...(run.kind !== 'flow' && steps > DENSE_STEPS ? { points: whole(FEW_STEPS) } : {}) };
+  for (const run of runs) {
+    const options = { record: tuple(names), ...(isDrawing(run) ? { key: whole(run.seed ?? 0) } : {}), ...(run.kind !== 'flow' && steps > DENSE_STEPS ? { points: whole(FEW_STEPS) } : {}) };
     const more = Object.entries(options).map(([name, value]) => `, ${name}=${repr(value)}`).join('');
     lines.push(`    engram.simulate(\n        problem, ${repr(dynamicsOf(run, steps))},\n        start=start${more},\n    ),`);
-  });
+  }
   lines.push(']', 'for run in runs:', "    print(run.attrs['dynamics'], run.attrs['status'], 'last loss', float(run.loss[-1]))");
   return `${lines.join('\n')}\n`;
 }

@@ -2,6 +2,7 @@
 // connections are restored.
 
 import { Local } from './local.js';
+import { setCatalogue } from './state.js';
 
 const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, '0')).join('');
 const PATIENCE = 150; // ms after which a newer question is sent though an older one is out: the server drops that
@@ -33,6 +34,21 @@ export class Server {
     this.boot = null;
     this.local = new Local();
     this.watch();
+  }
+
+  get isAlone() { return false; }
+
+  // What controls need to know of what can be chosen; returns the presets.
+  async begin() {
+    for (;;) {
+      try {
+        setCatalogue(await (await fetch('/api/catalogue')).json());
+        return await (await fetch('/api/presets')).json();
+      } catch (error) {
+        if (!isAway(error)) throw error;
+        await new Promise((resolve) => { setTimeout(resolve, 1000); });
+      }
+    }
   }
 
   ask(state, parts) {

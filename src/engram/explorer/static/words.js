@@ -8,7 +8,7 @@ import { extraTitle, recordAt } from './pictures.js';
 const $ = (id) => document.getElementById(id);
 const list = (tokens, names) => `token${tokens.length === 1 ? '' : 's'} ${tokens.map((token) => names[token]).join(', ')}`;
 
-// What is drawn, and what happened in it. `fans` are the pictures of margins, `extras` those asked for; `go(step)` moves the cursor, `explain()` asks who caused the spikes.
+// What is drawn, and what happened in it. `fans` are the pictures of margins, `extras` those asked for; `go(step)` moves the cursor, `explain()`, if it can be asked, asks who caused the spikes.
 export function describe(data, fans, extras, go, explain) {
   const { plane, runs, state } = data, [N, M, d] = plane.sizes;
   const shares = Array.from(plane.probs.slice(0, 5), (p) => number(p, 3)).join(', ');
@@ -49,7 +49,7 @@ function showEvents({ runs, state }, go, explain) {
       if (cause) row.append(make('p', { class: 'cause' }, cause.text));
       return row;
     });
-    if (run.num_spikes && !run.causes) rows.unshift(make('li', {}, make('button', { type: 'button', class: 'why', disabled: run.isAsked, onclick: () => explain() }, run.isAsked ? 'Looking for what caused the spikes …' : 'What caused the spikes?')));
+    if (explain && run.num_spikes && !run.causes) rows.unshift(make('li', {}, make('button', { type: 'button', class: 'why', disabled: run.isAsked, onclick: () => explain() }, run.isAsked ? 'Looking for what caused the spikes …' : 'What caused the spikes?')));
     for (const words of run.found) rows.push(make('li', {}, words));
     for (const [name, words] of Object.entries(run.unknown)) if (!['weights', 'token_losses'].includes(name)) notes.push(make('li', {}, words));
     if (!rows.length && !run.unknown.error) rows.push(make('li', {}, run.first_perfect === null ? 'No spike, nothing forgotten; not all tokens recalled yet.' : 'No spike, nothing forgotten.'));

@@ -1,0 +1,110 @@
+"""The exported page in a real browser, from a file and with no network: it computes everything itself."""
+
+import os
+import shutil
+import time
+
+import pytest
+
+from engram.explorer import export
+from engram.explorer._presets import PRESETS
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
+if BROWSER is None and not os.environ.get("ENGRAM_NEED_BROWSER"):
+    pytest.skip("no Chromium here: the page's own tests need one", allow_module_level=True)
+
+
+class Visit:
+    """The page, with what went wrong on it and what it asked for."""
+
+    def __init__(self, browser, address):
+        self.address, self.faults, self.asked = address, [], []
+        self.page = browser.new_page(viewport={"width": 1400, "height": 900})
+        self.page.on(
+            "console",
+            lambda said: (
+                self.faults.append(said.text) if said.type in ("error", "warning") else None
+            ),
+        )
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))  # fmt: skip
+
+    def open(self, hash):
+        self.page.goto(f"{self.address}?{time.monotonic_ns()}{hash}")
+        self.settle("engram.redraws > 0")
+        if not hash:  # a first look is in motion
+            self.page.mouse.click(5, 5)
+        self.settle()
+
+    def settle(self, condition="engram.redraws > 0 && engram.isSettled()", seconds=300):
+        end = time.monotonic() + seconds
+        while not self.page.evaluate(f"Boolean(globalThis.engram && ({condition}))"):
+            assert time.monotonic() < end, self.faults
+            time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def visit(tmp_path_factory):
+    assert BROWSER is not None, "ENGRAM_NEED_BROWSER is set, and there is no Chromium: install it"
+    path = export(tmp_path_factory.mktemp("page") / "page.html", address="#preset=fig4")
+    nowhere = "--host-resolver-rules=MAP * ~NOTFOUND"
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu", nowhere]
+        )
+        made = Visit(browser, path.as_uri())
+        yield made
+        browser.close()
+    assert made.faults == []
+    assert {url.split(":")[0] for url in made.asked} <= {"file", "blob", "data"}
+
+
+def test_every_preset_draws(visit):
+    page = visit.page
+    for preset in PRESETS:
+        visit.open(f"#preset={preset['id']}")
+        assert page.text_content("#commentary") == preset["text"]
+        assert page.is_hidden("#message")
+        assert page.evaluate("engram.data.runs.length") == len(preset["state"]["runs"])
+        name = "plane" if page.evaluate("engram.data.plane.has_plane") else "fan-0"
+        for canvas in (name, "loss", "sharpness"):  # more than one colour
+            assert page.evaluate(
+                f"""(() => {{ const c = document.getElementById('{canvas}');
+                const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+                return new Set(new Uint32Array(d.buffer)).size; }})()"""
+            ) > 3, canvas  # fmt: skip
+    assert any(url.startswith("blob:") for url in visit.asked)  # the engine is in a worker
+
+
+def test_the_page_begins_at_its_address_and_its_links_hold_the_state(visit):
+    page = visit.page
+    visit.open("")
+    assert page.evaluate("engram.state.preset") == "fig4"
+    page.fill("#rate-0", "0.25")
+    page.press("#rate-0", "Tab")
+    visit.settle()
+    state, link = page.evaluate("engram.state"), page.url
+    visit.open("#" + link.split("#")[1])
+    assert page.evaluate("engram.state") == state
+    assert state["runs"][0]["learning_rate"] == 0.25
+
+
+def test_the_page_writes_python_and_says_what_is_beyond_it(visit):
+    page = visit.page
+    visit.open("#preset=fig2")
+    page.click("#show-python")
+    assert "'learning_rate': 10.0" in page.input_value("#python-text")
+    page.click("#close-python")
+    assert page.evaluate(
+        "[...document.querySelectorAll('#method-0 option')].some((o) => o.value === 'muon')"
+    )
+    assert not page.evaluate(
+        "[...document.querySelectorAll('#method-0 option')].some((o) => o.value === 'sgf')"
+    )
+    assert page.locator("#events .why").count() == 0
+    visit.page.goto(f"{visit.address}?beyond#problem=own&name=01234567")
+    visit.settle("!document.getElementById('message').hidden")
+    assert "engram explore" in page.text_content("#message")
