@@ -11,31 +11,31 @@ from typing import Any
 import numpy as np
 
 NODE = shutil.which("node")
+ENGINE = Path(str(resources.files("engram.explorer") / "static" / "engine"))
 
 
 class Engine:
-    """The modules of a folder, by default the engine's own."""
+    """A process that answers questions to the modules of a folder, by default the engine's own."""
 
-    def __init__(self, folder: Path | None = None):
-        static = resources.files("engram.explorer") / "static" / "engine"
+    def __init__(self):
         driver = Path(__file__).with_name("test_engine_node.mjs")
-        command = [str(NODE), str(driver), str(folder or static)]
+        command = [str(NODE), str(driver)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def call(self, module: str, name: str, *calls: Any) -> list[Any]:
+    def call(self, module: str, name: str, *calls: Any, folder: Path = ENGINE) -> list[Any]:
         """What a function of a module returns for each list of arguments."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        question = {"module": f"./{module}.js", "name": name, "calls": calls}
+        question = {"module": str(folder / f"{module}.js"), "name": name, "calls": calls}
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline(), object_hook=_arrays)
 
-    def values(self, module: str, name: str, *calls: Any) -> list[Any]:
+    def values(self, module: str, name: str, *calls: Any, folder: Path = ENGINE) -> list[Any]:
         """The same, where none may fail."""
-        answers = self.call(module, name, *calls)
+        answers = self.call(module, name, *calls, folder=folder)
         for answer in answers:
             assert "error" not in answer, answer["trace"]
         return [answer["value"] for answer in answers]

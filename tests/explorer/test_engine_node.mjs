@@ -2,7 +2,6 @@
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
-const folder = pathToFileURL(`${process.argv[2]}/`);
 const plain = (value) => {
   if (ArrayBuffer.isView(value)) {
     const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
@@ -15,7 +14,7 @@ const plain = (value) => {
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { module, name, calls } = JSON.parse(line);
-  const call = (await import(new URL(module, folder)))[name];
+  const call = (await import(pathToFileURL(module)))[name];
   const answers = calls.map((given) => {
     const began = performance.now();
     try { return { value: plain(call(...given)), ms: performance.now() - began }; } catch (error) { return { error: error.constructor.name, text: error.message, trace: error.stack }; }

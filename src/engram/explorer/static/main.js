@@ -455,6 +455,16 @@ function beginInMotion() {
 }
 let isFirstLook = false;
 
+// In the frame of another page there is little room; a link opens the same state in a tab of its own.
+function beginInFrame() {
+  if (globalThis.parent === globalThis) return;
+  document.body.classList.add('framed');
+  const link = $('alone');
+  link.hidden = location.protocol === 'about:';
+  link.addEventListener('pointerdown', () => { link.href = location.href.split('#')[0] + toHash(page.state); });
+  link.href = location.href;
+}
+
 function setStatus(words, kind = '') { setText($('status'), words); $('status').className = `chip ${kind}`; }
 
 let warming = { done: 0, total: 0 }, isWaiting = false, isLocal = false;
@@ -491,6 +501,7 @@ async function begin() {
   addEventListener('popstate', () => { lastPush.key = null; fromAddress(); });
   addEventListener('hashchange', () => { if (location.hash !== handled && location.hash !== toHash(page.state)) fromAddress(); });
   new ResizeObserver(remeasure).observe(document.querySelector('main'));
+  beginInFrame();
   beginInMotion();
   fromAddress();
 }

@@ -54,7 +54,7 @@ function recession(tokens, s) {
     });
     if (gap < Math.PI - SAME_ANGLE) return none;
     const middle = from + gap / 2 + Math.PI; // opposite to the middle of the gap
-    direction = gap > Math.PI + SAME_ANGLE ? maxMargin(moving) : [Math.cos(middle), Math.sin(middle)];
+    direction = (gap > Math.PI + SAME_ANGLE && maxMargin(moving)) || [Math.cos(middle), Math.sin(middle)];
   }
   const size = sizeOf(direction), unit = direction.map((value) => value / size);
   const grown = tokens.map(({ z }) => along(z, unit)), top = Math.max(...grown);
