@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import _generate
 import engram
+from engram.explorer import export
 
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)  # no TPU is no news
 
@@ -69,6 +70,13 @@ def _formulas(app, what, name, obj, options, lines):
     lines[:] = "".join(parts).split("\n")
 
 
+def _write_explorer(app, fault):
+    """The explorer as one file beside the pages, which show it in frames."""
+    if fault is None and app.builder.format == "html":
+        export(Path(app.outdir) / "explorer-live.html")
+
+
 def setup(app):
+    app.connect("build-finished", _write_explorer)
     app.connect("builder-inited", _generate.write_pages, priority=1)
     app.connect("autodoc-process-docstring", _formulas, priority=900)

@@ -88,9 +88,18 @@ def test_interrupting_keeps_finished_figures_and_lists_the_rest(tmp_path, monkey
         "interrupted; fig2, fig3 not made. To make them: engram reproduce fig2 fig1 fig3 --out"
         in done.stderr
     )
-    assert left(tmp_path) == ["fig1.nc", "fig1.pdf", "fig1.png", "fig2.png", "report.html"]
+    assert left(tmp_path) == [
+        "explorer.html",
+        "fig1.nc",
+        "fig1.pdf",
+        "fig1.png",
+        "fig2.png",
+        "report.html",
+    ]
     page = (tmp_path / "report.html").read_text()
     assert "Figure 2 and Figure 3 not made" in page
+    assert 'href="explorer.html#preset=fig1"' in page  # beside the page, and it has that preset
+    assert '"id":"fig1"' in (tmp_path / "explorer.html").read_text(encoding="utf-8")
     assert 'id="fig2"' not in page  # the older picture is not passed off as this run's
 
 
@@ -152,7 +161,14 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path):
     (tmp_path / ".fig1-abcdefgh.nc").write_text("half of an older figure")
     (tmp_path / ".mine").write_text("not ours")
     _reproduce.reproduce(["fig1"], "quick", tmp_path)
-    assert left(tmp_path) == [".mine", "fig1.nc", "fig1.pdf", "fig1.png", "report.html"]
+    assert left(tmp_path) == [
+        ".mine",
+        "explorer.html",
+        "fig1.nc",
+        "fig1.pdf",
+        "fig1.png",
+        "report.html",
+    ]
 
 
 def test_reproducing_twice_gives_the_same_files(tmp_path):

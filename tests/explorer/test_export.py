@@ -4,8 +4,6 @@ import base64
 import hashlib
 import json
 import re
-from importlib import resources
-from pathlib import Path
 
 import pytest
 from node_engine import NODE, Engine
@@ -120,8 +118,8 @@ STATES = [
 
 @pytest.mark.skipif(NODE is None, reason="no node here, which runs the page's code")
 def test_python_lines_are_those_of_the_server():
-    engine = Engine(Path(str(resources.files("engram.explorer") / "static")))
-    engine.call("state", "setCatalogue", [_controls.catalogue()])
+    engine = Engine()
+    engine.call("../state", "setCatalogue", [_controls.catalogue()])
     usual = {"a": 0, "b": 0, "scale": 0, "seed": 0}
     as_page = [
         state
@@ -129,7 +127,7 @@ def test_python_lines_are_those_of_the_server():
         | {"record": [{"kind": name} for name in state.get("record", ())]}
         for state in STATES
     ]
-    answers = engine.values("python", "pythonLines", *([state] for state in as_page))
+    answers = engine.values("../python", "pythonLines", *([state] for state in as_page))
     engine.close()
     for state, lines in zip(STATES, answers, strict=True):
         assert lines == python_lines(requests.read_state(state).state, {})

@@ -123,6 +123,20 @@ class _Audit:
         self._process.join()
 
 
+def _write_explorer(wanted: list[str], out: Path) -> dict[str, list[tuple[str, str]]]:
+    """The explorer's page beside the report; returns the links to its states, by figure."""
+    from engram.explorer import export, figure_states
+
+    name = "explorer.html"
+    states = {figure: figure_states(figure) for figure in wanted}
+    if any(states.values()):
+        export(out / name)
+    return {
+        figure: [(title, name + address) for title, address in found]
+        for figure, found in states.items()
+    }
+
+
 class _Work:
     """One figure after the other, the audit beside them, and the page after each; what is made stays."""
 
@@ -131,7 +145,8 @@ class _Work:
 
         self.out, self.page, self.is_brief = out, out / "report.html", is_brief
         self.began = time.perf_counter()
-        self.run = Run([], None, typed(), scale, 0.0, pending=wanted)
+        live = _write_explorer(wanted, out)
+        self.run = Run([], None, typed(), scale, 0.0, pending=wanted, live=live)
         self.audit = _Audit() if "claims" in wanted else None
 
     def do(self) -> None:

@@ -8,6 +8,15 @@ _text = (resources.files("engram.explorer") / "presets.toml").read_text(encoding
 PRESETS: list[dict[str, Any]] = tomllib.loads(_text)["preset"]
 
 
+def figure_states(figure: str) -> list[tuple[str, str]]:
+    """The presets that show a figure of the paper: their titles, and their addresses on the page."""
+    return [
+        (preset["title"], f"#preset={preset['id']}")
+        for preset in PRESETS
+        if preset["id"].split("-")[0] == figure
+    ]
+
+
 def _sphere(tokens: int) -> dict[str, Any]:
     """Tokens in the plane, as the slider of their number offers them."""
     sizes = {"num_tokens": tokens, "num_classes": 2, "dim": 2}

@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class Run:
         seconds: How long everything took so far.
         pending: What is still being computed.
         missing: What an interruption left undone.
+        live: Links to pages that show a figure live, by the figure's name: each with its words.
     """
 
     figures: Sequence[FigureResult]
@@ -64,6 +65,7 @@ class Run:
     seconds: float
     pending: Sequence[str] = ()
     missing: Sequence[str] = ()
+    live: Mapping[str, Sequence[tuple[str, str]]] = dataclasses.field(default_factory=dict)
 
     @property
     def faults(self) -> list[str]:
@@ -148,7 +150,9 @@ def render(run: Run) -> str:
         paper=PAPER,
         summary=summary(run),
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        figures=[_figure(figure) for figure in run.figures],
+        figures=[
+            _figure(figure) | {"live": run.live.get(figure.name, ())} for figure in run.figures
+        ],
         compared=sum(row.reference is not None for row in rows),
         unknown=sum(row.reference is None for row in rows),
         outside=sum(row.reference is not None and not row.is_ok for row in rows),
