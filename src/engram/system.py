@@ -99,7 +99,7 @@ class AbstractSystem(Registered):
     def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> PyTree:
         """The direction of steepest ascent, of the same structure as the state; it may use a `look`."""
 
-    def grad_parts(self, state: PyTree, law: Array | None, samples: Int[Array, " n"]) -> Any:
+    def grad_parts(self, state: PyTree, law: Array | None, samples: Int[Array, " n"]) -> PyTree:
         """The parts of the gradient that samples make, along a first axis; samples are rows of the law."""
         law = jnp.asarray(self.law if law is None else law)
         alone = lambda x: jnp.zeros_like(law).at[x].set(law[x])
@@ -122,31 +122,31 @@ class AbstractSystem(Registered):
         """How fast what one sees of the state moves along a gradient: zero at a minimiser."""
         return self.norm(direction)
 
-    def hvp(self, state: PyTree, v: PyTree) -> Any:
+    def hvp(self, state: PyTree, v: PyTree) -> PyTree:
         """The Hessian at a state times a direction: the derivative of the gradient."""
         return jax.jvp(self.grad, (state,), (v,))[1]
 
-    def noise(self, state: PyTree, key: PRNGKeyArray) -> Any:
+    def noise(self, state: PyTree, key: PRNGKeyArray) -> PyTree:
         """A direction whose entries are independent standard normal numbers."""
         leaves, structure = jax.tree.flatten(state)
         keys = [key] if len(leaves) == 1 else list(jax.random.split(key, len(leaves)))
         draws = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
         return jax.tree.unflatten(structure, draws)
 
-    def scores(self, state: PyTree) -> Any:
+    def scores(self, state: PyTree) -> Array:
         """The score of every pair of a token and a class."""
         self._does_not_know("scores")
 
-    def weights(self, state: PyTree) -> Any:
+    def weights(self, state: PyTree) -> Array:
         """The matrix W that a state, or a direction, stands for."""
         self._does_not_know("weights")
 
-    def class_margins(self, state: PyTree) -> Any:
+    def class_margins(self, state: PyTree) -> Array:
         """The margin of every token against every class."""
         self._does_not_know("class_margins")
 
     @traceable
-    def recall_probs(self, state: PyTree) -> Any:
+    def recall_probs(self, state: PyTree) -> Array:
         """How likely each class is recalled for each token."""
         return jax.nn.softmax(self.scores(state), axis=1)
 
@@ -175,7 +175,7 @@ class AbstractSystem(Registered):
         raise InputError(f"`start` must be given: a {type(self).__name__} has none of its own.")
 
     @traceable
-    def draw_start(self, scale: Any, seed: Any) -> Any:
+    def draw_start(self, scale: Scalar, seed: PRNGKeyArray | int) -> PyTree:
         """A random state to start from: `start()`, shaken by noise of a scale, from a seed or a JAX key."""
         state = jax.tree.map(jnp.asarray, self.start())
         noise = self.noise(state, make_key(seed) if isinstance(seed, int) else seed)
@@ -199,7 +199,7 @@ class AbstractSystem(Registered):
         """What is kept of the first and the last state of a run, by name: by default its parts."""
         return named_parts(state, "state")
 
-    def shown(self, look: Look, name: str) -> Any:
+    def shown(self, look: Look, name: str) -> Array:
         """A part of a look; what it does not show is refused by name."""
         value = getattr(look, name)
         if value is None:

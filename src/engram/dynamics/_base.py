@@ -1,6 +1,7 @@
 """The two kinds of dynamics: those that step, and those that flow."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -76,7 +77,9 @@ class AbstractFlow(AbstractDynamics):
     times: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
-    def solve(self, system: AbstractSystem, state: PyTree, times: Array, record: Any) -> Trajectory:
+    def solve(
+        self, system: AbstractSystem, state: PyTree, times: Array, record: Callable[..., PyTree]
+    ) -> Trajectory:
         """Move a state, recording `record(state)` at the given times; pure, so it may be compiled."""
 
     @property

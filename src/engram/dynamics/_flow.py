@@ -1,5 +1,6 @@
 """Gradient flow, by adaptive solvers with error control."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import equinox as eqx
@@ -74,7 +75,9 @@ class GradientFlow(AbstractFlow):
     def settings(self) -> dict[str, Any]:
         return {"kind": "flow"} | vars(self)
 
-    def solve(self, system: AbstractSystem, state: PyTree, times: Array, record: Any) -> Trajectory:
+    def solve(
+        self, system: AbstractSystem, state: PyTree, times: Array, record: Callable[..., PyTree]
+    ) -> Trajectory:
         first, *others = self.attempts()
         path = _solve(system, first, state, times, record)
         if not others:

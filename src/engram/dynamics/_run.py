@@ -1,6 +1,7 @@
 """run: the one verb. It moves a system by a dynamics, and records on the way."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -175,7 +176,7 @@ def advance(
     until: Int[Array, ""],
     *,
     fold: AbstractFold | None = None,
-    stop: Any = None,
+    stop: Callable[[PyTree], Any] | None = None,
     key: PRNGKeyArray | None = None,
     bursts: bool = True,
     waits: Any = False,
@@ -295,9 +296,9 @@ def run(
     state: PyTree,
     *,
     at: Array,
-    record: Any,
+    record: Callable[..., PyTree],
     fold: AbstractFold | None = None,
-    stop: Any = None,
+    stop: Callable[[PyTree], Any] | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Trajectory:
     """Move `system` from `state` by `dynamics`, recording at the steps (or times) `at`.

@@ -69,7 +69,7 @@ class StochasticGradientFlow(AbstractStepwise):
         spacing: Literal["linear", "log"] = "linear",
         noise_scale: Scalar | None = None,
         time_step: Scalar | None = None,
-        brownian: Any = None,
+        brownian: ArrayLike | None = None,
     ):
         self.times = read_times(times, end, num_times, spacing)
         if (learning_rate is None) != (batch_size is None):
