@@ -31,6 +31,7 @@ const MAKERS = {
     return { inputs, outputs: canonical(2, dim), probs: [p1, 1 - p1], labels: [0, 1], d: dim, k: dim };
   },
   paper: ({ name }) => DRAWS[name],
+  own: (problem) => problem, // handed over with its arrays
   table: ({ tokens }) => ({
     inputs: tokens.flatMap(({ x, y }) => [x, y]), outputs: [1, 0, 0, 1], d: 2, k: 2,
     probs: tokens.map(({ prob }) => prob), labels: tokens.map(({ target }) => target),

@@ -19,7 +19,7 @@ const whole = (low, high, more) => ({ isWhole: true, low, high, ...more });
 const real = (low, high, more) => ({ low, high, ...more });
 const share = real(0, null, { below: 1 });
 const SEED = whole(0, 2 ** 63, { here: SEEDS });
-const LAWS = { probs: { isOpen: true }, exponent: real(null, null, { here: [0, 4] }), targets: { isOpen: true } };
+const LAWS = { probs: { isOpen: true }, exponent: real(null, null, { here: [0, 4], isOptional: true }), targets: { isOpen: true } };
 const SIZED = {
   num_tokens: whole(1, null, { here: [null, MOST_TOKENS], isNeeded: true }),
   num_classes: whole(2, null, { here: [null, 10], isNeeded: true }),
@@ -27,7 +27,7 @@ const SIZED = {
 const DIM = whole(1, null, { here: [null, 32] });
 const PROBLEMS = {
   two: { correlation: real(-1, 1, { isNeeded: true }), p1: real(0, 1, { isNeeded: true }), dim: DIM, seed: SEED },
-  orthonormal: { ...SIZED, dim: DIM, ...LAWS, seed: SEED },
+  orthonormal: { ...SIZED, dim: { ...DIM, isOptional: true }, ...LAWS, seed: SEED },
   one_hot: { ...SIZED, ...LAWS, seed: SEED },
   sphere: { ...SIZED, dim: { ...DIM, isNeeded: true }, ...LAWS, seed: SEED },
   gaussian: { ...SIZED, dim: { ...DIM, isNeeded: true }, ...LAWS, seed: SEED },
@@ -51,32 +51,44 @@ function runFields({ kind, optimizer, sampling }) {
   const name = kind === 'descent' ? optimizer : kind;
   if (!OPTIMIZERS.includes(name)) return null;
   if (sampling !== undefined && !(sampling in SAMPLING_FIELDS && SAMPLINGS_KNOWN.includes(sampling))) return null;
-  const own = kind === 'descent' ? { weight_decay: DECAY } : { batch_size: BATCH, weight_decay: DECAY };
+  const own = kind === 'descent' ? { weight_decay: DECAY } : { batch_size: { ...BATCH, isOptional: true }, weight_decay: DECAY };
   return { ...own, learning_rate: RATE, ...OPTIMIZER_FIELDS[name], ...SAMPLING_FIELDS[sampling] };
+}
+
+// The bounds of every field by kind and name, for tests and controls.
+export function described() {
+  const bounds = ({ low = null, high = null, above = null, below = null, here = [] }) => {
+    const tightest = (pick, ...values) => { const given = values.filter((value) => value !== null && value !== undefined); return given.length ? pick(...given) : null; };
+    return [tightest(Math.max, low, above, here[0]), tightest(Math.min, high, below, here[1])];
+  };
+  const all = (fields) => Object.fromEntries(Object.entries(fields).filter(([, field]) => !field.isOpen).map(([name, field]) => [name, bounds(field)]));
+  const named = (names, fieldsOf) => Object.fromEntries(names.map((name) => [name, all(fieldsOf(name))]));
+  return {
+    problem: named(FAMILIES, (name) => PROBLEMS[name]),
+    dynamics: named(['gd', 'sgd', 'flow', ...OPTIMIZERS.filter((name) => name !== 'plain')], (kind) => runFields({ kind })),
+  };
 }
 
 // --- checks ---
 
 const isNumber = (value) => typeof value === 'number';
 
-// Faults of a table's known fields, as the server words them: first those of the library, then the page's.
-function checkTable(where, table, fields) {
+// Faults of a table's known fields, as the server words them: those of the library, or else the page's.
+function tableFaults(where, table, fields, chooser = 'kind') {
   const own = [], page = [], missing = [];
   for (const [name, field] of Object.entries(fields)) {
     const value = table[name];
-    if (value === undefined || value === null) { if (field.isNeeded) missing.push(name); continue; }
-    if (field.isOpen) continue;
-    const items = field.takesList && Array.isArray(value) ? value : [value];
-    items.forEach((item, k) => {
-      const place = items === value ? `${name}.${k}` : name, said = field.isWhole ? 'a whole number' : 'a number';
-      if (!isNumber(item) || (field.isWhole && !Number.isInteger(item))) { own.push(`${where}.${place}: must be ${said}, got ${repr(item)}. Correct it.`); return; }
-      const fault = beyond(field, item);
+    if (value === undefined && field.isNeeded) missing.push(name);
+    if (value === undefined || field.isOpen || (value === null && field.isOptional)) continue;
+    const isList = field.takesList && Array.isArray(value);
+    (isList ? value : [value]).forEach((item, k) => {
+      const place = isList ? `${name}.${k}` : name, said = field.isWhole ? 'a whole number' : field.takesList && !isList ? 'a number or a list or a table' : 'a number';
+      const fault = !isNumber(item) || (field.isWhole && !Number.isInteger(item)) ? `must be ${said}, got ${repr(item)}. Correct it.` : beyond(field, item);
       if (fault) own.push(`${where}.${place}: ${fault}`); else page.push(...beyondHere(where, name, field, item));
     });
   }
-  if (missing.length) own.push(`${where}: needs ${missing.join(', ')}. Give it.`);
-  const faults = own.length ? own : page;
-  if (faults.length) throw new Refused(faults.slice(0, 3).join('; '));
+  if (missing.length) own.push(`${where}: ${chooser} ${repr(table.kind)} needs ${missing.join(', ')}. Give it.`);
+  return (own.length ? own : page).slice(0, 3);
 }
 
 function beyond({ low = null, high = null, above, below }, value) {
@@ -95,13 +107,13 @@ function beyondHere(where, name, { here = [], isWhole }, value) {
   return [];
 }
 
-// A number within bounds, as the server's checks of types word it.
-function check(where, value, [low, high], isWhole = false) {
-  const refuse = (words) => { throw new Refused(`${where}: input should be ${words}, got ${repr(value)}.`); };
-  if (!isNumber(value)) refuse(`a valid ${isWhole ? 'integer' : 'number'}`);
-  if (isWhole && !Number.isInteger(value)) refuse('a valid integer');
-  if (value < low) refuse(`greater than or equal to ${low}`);
-  if (value > high) refuse(`less than or equal to ${high}`);
+// A number that is not within bounds, as the server's checks of types word it.
+function numberFaults(where, value, [low, high], isWhole = false) {
+  const fault = (words) => [`${where}: input should be ${words}, got ${repr(value)}.`];
+  if (!isNumber(value)) return fault(`a valid ${isWhole ? 'integer' : 'number'}`);
+  if (isWhole && !Number.isInteger(value)) return fault('a valid integer');
+  if (value < low) return fault(`greater than or equal to ${low}`);
+  return value > high ? fault(`less than or equal to ${high}`) : [];
 }
 
 // As Python writes it.
@@ -129,7 +141,7 @@ export function isWithin(state) {
 
 function isKnown({ problem, system, runs, record, events }) {
   const { kind } = problem;
-  if (kind !== 'table' && kind !== 'paper' && !FAMILIES.includes(kind)) return false;
+  if (kind !== 'table' && kind !== 'paper' && !(kind === 'own' && problem.inputs) && !FAMILIES.includes(kind)) return false;
   if (kind === 'paper' && !Object.hasOwn(DRAWS, problem.name)) return false;
   const isTidy = (table, fields, ...more) => Object.keys(table).every((name) => name === 'kind' || name in fields || more.includes(name));
   if (FAMILIES.includes(kind) && !isTidy(problem, PROBLEMS[kind])) return false;
@@ -148,6 +160,8 @@ const renamed = (table, names) => Object.fromEntries(Object.entries(table).map((
 
 // With what is usual filled in, and in today's names.
 function normal(given) {
+  const isTable = (item) => item !== null && typeof item === 'object' && !Array.isArray(item);
+  if (!isTable(given.problem) || !given.runs.every(isTable)) throw new Beyond('this cannot be read here.');
   const problem = { kind: 'two', ...given.problem }, named = (item) => (typeof item === 'string' ? { kind: item } : item);
   return {
     ...given,
@@ -175,25 +189,53 @@ export function read(given, parts) {
   const unknown = parts.find((part) => !PARTS.includes(part));
   if (unknown) throw new Beyond(`the part ${unknown} needs the library's server.`);
   if (!isKnown(state)) throw new Beyond("this needs the library's server.");
-  checkProblem(problem);
   if (!runs.length || runs.length > MOST_RUNS) throw new Beyond(`there must be 1 to ${MOST_RUNS} runs.`);
-  runs.forEach((run, k) => checkRun(`runs.${k}`, run));
-  check('steps', steps, [1, MOST_STEPS], true);
-  for (const name of ['a', 'b']) check(`start.${name}`, start[name], FAR);
-  check('start.scale', start.scale, [0, 100]);
-  check('start.seed', start.seed, SEEDS, true);
-  for (const name of ['x', 'y']) check(`view.${name}`, view[name], FAR);
-  check('view.half', view.half, [0.01, 1e4]);
-  if (!['none', 'sharpness', 'gradient'].includes(view.overlay)) throw new Refused(`view.overlay: input should be 'none', 'sharpness' or 'gradient', got ${repr(view.overlay)}.`);
   if (record.length > MOST_EXTRA) throw new Beyond(`at most ${MOST_EXTRA} more traces can be drawn.`);
+  const faults = [ // of one place each
+    ...(problem.kind === 'table' ? tokenFaults(problem.tokens) : ['paper', 'own'].includes(problem.kind) ? [] : [tableFaults('problem', problem, PROBLEMS[problem.kind], 'family')]),
+    ...runs.flatMap((run, k) => runFaults(`runs.${k}`, run)),
+    numberFaults('steps', steps, [1, MOST_STEPS], true),
+    ...['a', 'b'].map((name) => numberFaults(`start.${name}`, start[name], FAR)),
+    numberFaults('start.scale', start.scale, [0, 100]),
+    numberFaults('start.seed', start.seed, SEEDS, true),
+    ...['x', 'y'].map((name) => numberFaults(`view.${name}`, view[name], FAR)),
+    numberFaults('view.half', view.half, [0.01, 1e4]),
+    ['none', 'sharpness', 'gradient'].includes(view.overlay) ? [] : [`view.overlay: input should be 'none', 'sharpness' or 'gradient', got ${repr(view.overlay)}.`],
+  ].filter((found) => found.length);
+  if (faults.length) throw new Refused(faults.slice(0, 3).flat().join('; '));
+  checkProblem(problem);
   for (const run of runs) checkLists(run, steps);
   return state;
 }
 
+function tokenFaults(tokens) {
+  if (Array.isArray(tokens) && !tokens.length) return [['problem.tokens: list should have at least 1 item after validation, not 0, got [].']];
+  if (!Array.isArray(tokens) || tokens.length > MOST_TOKENS) throw new Beyond('this table is for the server.');
+  return tokens.flatMap((token, k) => [
+    ...['x', 'y'].map((name) => numberFaults(`problem.tokens.${k}.${name}`, token[name], FAR)),
+    numberFaults(`problem.tokens.${k}.target`, token.target, [0, 1], true),
+    numberFaults(`problem.tokens.${k}.prob`, token.prob, [0, 1]),
+  ]);
+}
+
+function runFaults(where, run) {
+  const { kind, changes = [], seed = 0, learning_rate: rate } = run, isFlow = kind === 'flow';
+  if (isFlow && !(isNumber(rate) && rate >= RATES[0] && rate <= RATES[1])) return [[`${where}.learning_rate: must be a number from 1e-06 to 1e+06, got ${repr(rate ?? null)}. Choose another.`]];
+  if (changes.length > MOST_CHANGES) throw new Beyond('so many changes are for the server.');
+  const faults = [
+    tableFaults(where, run, runFields(run)),
+    ...changes.flatMap(({ step, rate: next }, k) => [numberFaults(`${where}.changes.${k}.step`, step, [1, MOST_STEPS], true), numberFaults(`${where}.changes.${k}.rate`, next, RATES)]),
+    numberFaults(`${where}.seed`, seed, SEEDS, true),
+  ].filter((found) => found.length);
+  if (faults.length || !changes.length) return faults;
+  const at = changes.map(({ step }) => step);
+  if (isFlow || Array.isArray(rate)) return [[`${where}.changes: the learning rate of ${kind} cannot change during the run.`]];
+  return at.some((step, k) => k && step <= at[k - 1]) ? [[`${where}.changes: must come at increasing steps, got [${at.join(', ')}].`]] : [];
+}
+
 function checkProblem(problem) {
-  if (problem.kind === 'paper') return;
-  if (problem.kind === 'table') { checkTokens(problem.tokens); return; }
-  checkTable('problem', problem, PROBLEMS[problem.kind]);
+  if (problem.kind === 'paper' || problem.kind === 'own') return;
+  if (problem.kind === 'table') { checkLaw(problem.tokens.map(({ prob }) => prob)); return; }
   const { kind, num_tokens: N, num_classes: M, probs, targets } = problem, dim = problem.dim ?? Math.max(N, M);
   if (kind === 'two') {
     if (dim < 2) throw new Refused(`\`dim\` must be at least 2, got ${dim}. Two orthonormal outputs need it.`);
@@ -212,35 +254,10 @@ function checkProblem(problem) {
   if (dim > 32) throw new Refused(`problem: must have dim of at most 32 here, got ${dim}.`);
 }
 
-function checkTokens(tokens) {
-  if (!Array.isArray(tokens) || !tokens.length || tokens.length > MOST_TOKENS) throw new Beyond('this table is for the server.');
-  tokens.forEach((token, k) => {
-    for (const name of ['x', 'y']) check(`problem.tokens.${k}.${name}`, token[name], FAR);
-    check(`problem.tokens.${k}.target`, token.target, [0, 1], true);
-    check(`problem.tokens.${k}.prob`, token.prob, [0, 1]);
-  });
-  checkLaw(tokens.map(({ prob }) => prob));
-}
-
 function checkLaw(probs) {
   const total = probs.reduce((a, b) => a + b, 0);
   if (probs.some((p) => p < 0)) throw new Beyond('these frequencies are for the server.');
   if (Math.abs(total - 1) > 1e-9) throw new Refused(`\`probs\` must sum to 1, got ${general(total, 9)}. Normalise in float64 with \`probs / probs.sum()\`.`);
-}
-
-function checkRun(where, run) {
-  checkTable(where, run, runFields(run));
-  const { kind, changes = [], seed = 0, learning_rate: rate } = run;
-  if (kind === 'flow' && !(isNumber(rate) && rate >= RATES[0] && rate <= RATES[1])) throw new Refused(`${where}.learning_rate: must be a number from 1e-06 to 1e+06, got ${repr(rate ?? null)}. Choose another.`);
-  check(`${where}.seed`, seed, SEEDS, true);
-  if (changes.length > MOST_CHANGES) throw new Beyond('so many changes are for the server.');
-  changes.forEach(({ step, rate: next }, k) => {
-    check(`${where}.changes.${k}.step`, step, [1, MOST_STEPS], true);
-    check(`${where}.changes.${k}.rate`, next, RATES);
-  });
-  if (changes.length && (kind === 'flow' || Array.isArray(rate))) throw new Refused(`${where}.changes: the learning rate of ${kind} cannot change during the run.`);
-  const at = changes.map(({ step }) => step);
-  if (at.some((step, k) => k && step <= at[k - 1])) throw new Refused(`${where}.changes: must come at increasing steps, got [${at.join(', ')}].`);
 }
 
 // What the number of steps decides.
