@@ -141,6 +141,23 @@ def test_the_optimizer_and_fields_of_events_are_axes(monkeypatch):
         engram.sweep(tables, axes | {"optimizer": ["plain", "sine"]})
 
 
+def test_each_optimizer_of_an_axis_has_its_own_fields_and_defaults():
+    tables = {
+        "problem": {"family": "two", "correlation": 0.95, "p1": 0.75},
+        "dynamics": {"kind": "descent", "steps": 20},
+        "sweep": {"observables": ["final_loss"]},
+    }
+    names = ["adam", "adamw", "nesterov", "muon", "plain"]  # muon has a momentum of its own
+    axes = {"optimizer": names, "learning_rate": [0.5, 2.0]}
+    swept = engram.sweep(tables, axes).final_loss
+    for name in names:
+        for rate in axes["learning_rate"]:
+            descent = tables["dynamics"] | {"optimizer": name, "learning_rate": rate}
+            run = engram.simulate(engram.two_tokens(0.95, 0.75), descent, events=False)
+            here = float(swept.sel(optimizer=name, learning_rate=rate))
+            np.testing.assert_allclose(here, float(run.loss[-1]), rtol=1e-9)
+
+
 def test_the_averages_of_adam_are_axes_and_observables_are_tables(tmp_path):
     tables = {
         "problem": {"family": "two", "correlation": 0.5, "p1": 0.75},

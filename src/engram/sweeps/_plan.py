@@ -168,7 +168,7 @@ class SimulationPlan(Plan):
         """The runner of one program, by the values of the static axes."""
         with self._lock:
             if static not in self._runners:
-                spec = self.spec.at(dict(zip(self.static, static, strict=True)))
+                spec = self.spec.with_static(dict(zip(self.static, static, strict=True)))
                 varying = tuple(name for name in self.axes if name not in self.static)
                 self._runners[static] = Runner(spec, varying)
             return self._runners[static]

@@ -64,6 +64,21 @@ class SweepSpec:
         """Axes that change shapes, or programs otherwise: one program for each of their values."""
         return [axis for axis, home in self.homes.items() if home.field.is_static]
 
+    def with_static(self, values: dict[str, Any]) -> "SweepSpec":
+        """The same at values of the static axes; another choice has other fields, with their own defaults."""
+        if not any(isinstance(value, str) for value in values.values()):
+            return self.at(values)
+        given = {part: self.text.get(part, {}) for part in PARTS if part in self.simulation.tables}
+        values = {name: array[0].item() for name, array in self.axes.items()} | values
+        tables = _placed({**given, **self.measured}, values, self.homes)
+        return dataclasses.replace(
+            self,
+            simulation=read_spec(
+                {part: tables[part] for part in given if tables[part]}, "the spec"
+            ),
+            measured={name: tables[name] for name in self.measured},
+        )
+
     def at(self, values: Mapping[str, Any], exp: Callable[[Any], Any] = np.exp) -> "SweepSpec":
         """The same with values, or tracers, in the fields of some axes; nothing is checked."""
         tables = _placed({**self.simulation.tables, **self.measured}, values, self.homes, exp)
