@@ -2,8 +2,8 @@
 A statement, its counterexample, its correction
 ===============================================
 
-Every claim of the paper is code. That margins grow like a logarithm is right; of this bound on them the audit shows where the constant fails, proves it
-in ball arithmetic, and checks what is true instead.
+Every claim of the paper is code. Margins do grow like a logarithm, as the paper says. For this bound on them the audit shows where the constant fails,
+proves it in ball arithmetic, and checks what is true instead.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ Where long training ends
 ========================
 
 In every problem that can be learnt :math:`t\\,L` tends to the squared norm of the max-margin weights, and margins to
-:math:`\\log(t p/a)`, at a rate that the multipliers :math:`a` know beforehand: a slow eigenvalue, a margin that is nearly
-needed, or the clock.
+:math:`\\log(t p/a)`. The multipliers :math:`a` also give the rate: it is set by a slow eigenvalue, by a margin that is nearly
+a constraint, or by time itself.
 """
 
 import matplotlib.pyplot as plt

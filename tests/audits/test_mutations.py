@@ -170,7 +170,7 @@ COMPUTE = ("C15", "C27", "C32", "J1", "J1b")  # for longer than they compile
 
 
 def mutated(function, old, new):
-    """The function compiled anew from its source, with one change."""
+    """The function compiled again from its source, with one change."""
     function = inspect.unwrap(function)
     source = textwrap.dedent(inspect.getsource(function))
     assert source.count(old) >= 1, f"{function.__name__} has changed: {old!r} is not in it"

@@ -217,24 +217,24 @@ def test_another_training_in_the_same_store_is_refused(tmp_path):
 
 
 def test_a_loop_that_starts_again_needs_overwrite_to_erase_records(tmp_path):
-    """Weights that begin at zero do not tell trainings apart."""
+    """Weights that start at zero are the same in every training."""
     path = tmp_path / "a.zarr"
     recorded(path).close()
-    with engram.Recorder(*TABLES, store=path) as anew:
+    with engram.Recorder(*TABLES, store=path) as recorder:
         with pytest.raises(
-            engram.InputError, match="35 records, .* pass `overwrite=True`"
+            engram.InputError, match="35 of them, .* pass `overwrite=True`"
         ) as refusal:
-            anew.record(0, all_weights()[0])
+            recorder.record(0, all_weights()[0])
         assert "\n" not in str(refusal.value)
-        assert anew.num_records == 35
-    with engram.Recorder(*TABLES, store=path, overwrite=True) as anew:
-        anew.record(0, all_weights()[0] + 1)
+        assert recorder.num_records == 35
+    with engram.Recorder(*TABLES, store=path, overwrite=True) as recorder:
+        recorder.record(0, all_weights()[0] + 1)
         with pytest.raises(engram.InputError, match="`step` must be larger"):
-            anew.record(0, all_weights()[0])  # once only
-    with recorded(path, range(1), overwrite=True) as anew:
-        assert anew.num_records == 1
-    with recorded(path, range(1)) as anew:  # the only record, as it was: nothing is lost
-        assert anew.num_records == 1
+            recorder.record(0, all_weights()[0])  # once only
+    with recorded(path, range(1), overwrite=True) as recorder:
+        assert recorder.num_records == 1
+    with recorded(path, range(1)) as recorder:  # the only record, as it was: nothing is lost
+        assert recorder.num_records == 1
 
 
 def test_a_closed_recorder_records_nothing(tmp_path):

@@ -29,7 +29,7 @@ class Recorder:
 
     Each record is whole or absent: a process that is killed loses at most the one that it was writing. To
     resume, make a recorder for the same store: `last_step` says how far it got. Steps that the resumed loop
-    makes again replace those recorded before; a loop that begins anew needs `overwrite=True` for that.
+    makes again replace those recorded before; a loop that starts again needs `overwrite=True` for that.
 
     Args:
         inputs: Input embeddings, one row per token, shape (N, d).
@@ -40,7 +40,7 @@ class Recorder:
             temporary one, which is removed when the process ends.
         names: What the tokens are called.
         class_names: What the classes are called.
-        overwrite: Whether a loop that begins anew, at the first step of the store or before, may replace all
+        overwrite: Whether a loop that starts again, at the first step of the store or before, may replace all
             that was recorded of the same memory. By default it is refused.
     """
 
@@ -186,12 +186,12 @@ class Recorder:
         if not self._is_first(step, weight):
             raise InputError(
                 f"`store` must not hold another training, got {self.path} with steps {int(self._steps[0])} "
-                f"to {last}, and other weights at step {step}. {_ANEW}"
+                f"to {last}, and other weights at step {step}. {_INSTEAD}"
             )
         if self.num_records > 1:
             raise InputError(
-                f"`store` must not hold what would be lost, got {self.path} with {self.num_records} records, "
-                f"and a loop that begins anew at step {step}. {_ANEW}"
+                f"`store` must not hold records that would be lost, got {self.path} with "
+                f"{self.num_records} of them, and a loop that starts again at step {step}. {_INSTEAD}"
             )
         return 0
 
@@ -216,7 +216,7 @@ class Recorder:
         self.close()
 
 
-_ANEW = (
+_INSTEAD = (
     "Resume after its last step, name another store, or pass `overwrite=True` to replace all of it."
 )
 _ARGUMENTS = {"weights": "weight", "gradients": "grad", "inputs": "inputs", "outputs": "outputs"}
