@@ -110,3 +110,7 @@ def test_the_page_goes_on_without_its_server(page):
     page.fill("#rate-0", "5")
     page.press("#rate-0", "Tab")
     until(page, "engram.data.state.runs[0].learning_rate === 5")
+    page.click("#show-python")
+    page.wait_for_selector("#python-dialog[open]")
+    assert "'learning_rate': 5.0" in page.input_value("#python-text")
+    page.keyboard.press("Escape")

@@ -8,8 +8,8 @@ from node_engine import NODE, Engine
 from engram._checks import InputError
 from engram.explorer._controls import KINDS, catalogue
 from engram.explorer._presets import PRESETS
-from engram.explorer._requests import read_request
-from engram.explorer._simulations import make_dynamics, make_problem
+from engram.explorer._requests import State, read_request
+from engram.explorer._simulations import make_dynamics, make_problem, python_lines
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="no node here: the engine's tests need one")
 
@@ -139,3 +139,26 @@ def test_the_engines_bounds_and_fields_are_the_pages(engine):
             assert known.keys() - controls.keys() <= unbounded
             for field in known.keys() & controls.keys():
                 assert [known[field]["low"], known[field]["high"]] == controls[field], (name, field)
+
+
+WRITTEN = [
+    *({k: v for k, v in preset["state"].items() if k != "show"} for preset in PRESETS),
+    state(
+        problem={"kind": "orthonormal", "num_tokens": 3, "num_classes": 3, "seed": 5},
+        start={"scale": 1, "seed": 2},
+    ),
+    state(
+        problem=DRAWN | {"probs": [0.125, 0.5, 0.125, 0.125, 0.125], "targets": [0, 1, 1, 0, 1]},
+        start={"a": 1e-7},
+    ),
+    state(**run("descent", optimizer="adam", learning_rate=1e-5, sampling="batches", batch_size=2)),
+    state(**run(changes=[{"step": 3, "rate": 1e6}, {"step": 90, "rate": 2}])),
+    state(**run("momentum", momentum=0, batch_size=3, seed=7), record=["grad_norm"]),
+    state(runs=[{"method": "sgd", "rate": 2}, {"method": "flow", "rate": 0.5}], steps=2000),
+]  # fmt: skip
+
+
+def test_the_python_lines_are_the_servers(engine):
+    lines = engine.values("python", "pythonLines", *([each] for each in WRITTEN))
+    for given, text in zip(WRITTEN, lines, strict=True):
+        assert text == python_lines(State.model_validate(given), {})

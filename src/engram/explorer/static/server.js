@@ -33,6 +33,7 @@ export class Server {
     this.isLost = false;
     this.boot = null;
     this.local = new Local();
+    this.own = {};
     this.watch();
   }
 
@@ -80,7 +81,7 @@ export class Server {
     this.out += 1;
     let found = null, fault = null, near = null;
     try {
-      near = await this.local.answer(parts, state);
+      near = await this.local.answer(parts, await this.whole(state));
       if (near) ({ found, fault } = near);
       else if (!this.isLost) ({ found, fault } = await this.compute(parts, state));
     } catch (error) {
@@ -100,6 +101,14 @@ export class Server {
     if (fault && state === this.state) this.handlers.refused(fault.text);
   }
 
+  // A state with all that the engine needs: a problem of one's own is fetched once.
+  async whole(state) {
+    const { kind, name } = state.problem;
+    if (kind !== 'own') return state;
+    this.own[name] ??= fetch(`/api/own/${encodeURIComponent(name)}`).then((answer) => (answer.ok ? answer.json() : null), () => null);
+    return { ...state, problem: { kind, name, ...await this.own[name] } };
+  }
+
   // The server's answer: what it found, what is wrong, or neither where a newer question is out.
   async compute(parts, state) {
     const answer = await fetch('/api/compute', {
@@ -113,6 +122,8 @@ export class Server {
 
   // What may take long, asked for alone and under a name of its own, so that nothing waits for it.
   async later(part, state) {
+    const near = await this.local.answer([part], state);
+    if (near) return { found: near.found, fault: near.fault?.text ?? null };
     try {
       const answer = await fetch('/api/compute', {
         method: 'POST',
@@ -129,6 +140,8 @@ export class Server {
   }
 
   async python(state) {
+    const near = await this.local.answer(['python'], state);
+    if (near?.found) return near.found.header.python;
     const away = (error) => { if (isAway(error)) this.lose(); throw new Error('The server does not answer; try again when it is back.'); };
     const answer = await fetch('/api/python', {
       method: 'POST',

@@ -6,10 +6,11 @@ import { hasPlane, problemOf, spanOf } from './problems.js';
 import { planePart } from './plane.js';
 import { numpyNormals } from './random.js';
 import { symbolOf } from './records.js';
+import { pythonLines } from './python.js';
 import { Beyond, Refused, isWithin, read } from './requests.js';
 import { most, sharpnessOf } from './sharpness.js';
 
-export { Beyond, Refused };
+export { Beyond, Refused, pythonLines };
 
 const VERSION = 1;
 const TEXTS = { completed: 'completed', 'not finite': 'a state was not finite; lower the learning rate' };
@@ -40,6 +41,7 @@ export function* answering({ parts, state: given }) {
     header.plane = words;
     put('plane', drawn);
   }
+  if (parts.includes('python')) header.python = pythonLines(given);
   return { header, arrays };
 }
 

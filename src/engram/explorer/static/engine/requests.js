@@ -11,7 +11,7 @@ export class Refused extends Error {}
 
 const MOST_STEPS = 20000, MOST_RUNS = 4, MOST_EXTRA = 4, MOST_CHANGES = 4, MOST_TOKENS = 50;
 const RATES = [1e-6, 1e6], SEEDS = [0, 2 ** 31 - 1], FAR = [-1e4, 1e4];
-const PARTS = ['plane', 'runs', 'sharpness'];
+const PARTS = ['plane', 'runs', 'sharpness', 'python'];
 
 // --- fields: the library's own bounds, and the page's (`here`) ---
 
@@ -25,7 +25,7 @@ const SIZED = {
   num_classes: whole(2, null, { here: [null, 10], isNeeded: true }),
 };
 const DIM = whole(1, null, { here: [null, 32] });
-const PROBLEMS = {
+export const PROBLEMS = {
   two: { correlation: real(-1, 1, { isNeeded: true }), p1: real(0, 1, { isNeeded: true }), dim: DIM, seed: SEED },
   orthonormal: { ...SIZED, dim: { ...DIM, isOptional: true }, ...LAWS, seed: SEED },
   one_hot: { ...SIZED, ...LAWS, seed: SEED },
@@ -44,7 +44,7 @@ const OPTIMIZER_FIELDS = {
 const SAMPLING_FIELDS = { everything: {}, batches: { batch_size: { ...BATCH, isNeeded: true } } };
 
 // The fields of a run's table; null if the engine does not know its kind.
-function runFields({ kind, optimizer, sampling }) {
+export function runFields({ kind, optimizer, sampling }) {
   if (kind === 'gd') return { learning_rate: RATE };
   if (kind === 'sgd') return { learning_rate: RATE, batch_size: { ...BATCH, isNeeded: true } };
   if (kind === 'flow') return { rtol: real(null, null, { above: 0 }), atol: real(null, null, { above: 0 }) };
@@ -117,7 +117,7 @@ function numberFaults(where, value, [low, high], isWhole = false) {
 }
 
 // As Python writes it.
-function repr(value) {
+export function repr(value) {
   if (typeof value === 'string') return `'${value}'`;
   if (value === null) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
