@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import engram
 from engram import dynamics as D
@@ -24,6 +25,9 @@ TEXTS = {
     ),
     "Epochs(counts=[1, 2], batch_size=2)": D.Epochs([1, 2], 2),
     "Problem(num_tokens=2, num_classes=2, dim=2)": PROBLEM,
+    "When(every=3)": engram.When(every=3),
+    "When(at=[0, 1, ..., 8, 9])": engram.When(at=np.arange(10)),
+    "Bigrams(num_tokens=64, num_pairs=1299697)": engram.problem.shakespeare(),
     "MemorySystem(problem=Problem(num_tokens=2, num_classes=2, dim=2), layer_norm=True)": (
         MemorySystem(PROBLEM, layer_norm=True)
     ),

@@ -219,6 +219,8 @@ def test_a_training_is_its_log(training):
     share = (log.margins_wk2.isel(run=best) > 0).mean("trigger")
     np.testing.assert_allclose(figure.axes[2].lines[1].get_ydata(), share)
     assert titles(engram.plot(log)) == titles(figure)
+    sequences = "Sequences(num=8, length=20, num_tokens=64)"
+    assert repr(training) == f"Training(runs=2, steps=3, sequences={sequences})"
 
 
 @pytest.mark.parametrize("count", [2, 7, 12])

@@ -16,7 +16,7 @@ from engram._precision import in_double
 from engram.diagnosis._interference import describe, deviation
 from engram.diagnosis._path_average import RecordFollower
 from engram.diagnosis._pushes import Path, carried_at, follow, has_linear_scores
-from engram.diagnosis._replay import path_of
+from engram.diagnosis._replay import check_events, path_of
 from engram.diagnosis._sentences import PUSHES, as_html, as_text, paragraphs, push_rows
 from engram.dynamics import AbstractFlow, Carry, Curriculum, Descent, Status, moment_of
 from engram.memory import MemorySystem
@@ -121,6 +121,8 @@ class Explanation:
     def __str__(self) -> str:
         return as_text(paragraphs(self))
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return as_html(paragraphs(self), self.plot(self.highest) if self.spikes else None)
 
@@ -213,8 +215,7 @@ def explain(
 
         record = ("loss", "error", "margins")
         run = simulate(run, dynamics, start=start, key=key, record=record)
-    if "spike_step" not in run:
-        raise InputError("`run` must have its events. Run `simulate` with `events=True`.")
+    check_events(run, "spike_step")
     path = path_of(run)
     heights = run["spike_height"].values
     chosen = np.sort(np.argsort(-heights, kind="stable")[:most])

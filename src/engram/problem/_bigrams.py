@@ -28,6 +28,9 @@ class Bigrams:
     tokens: tuple[str, ...]
     counts: Integer[np.ndarray, "N N"]
 
+    def __repr__(self) -> str:
+        return f"Bigrams(num_tokens={len(self.tokens)}, num_pairs={self.counts.sum()})"
+
     @property
     def unigram(self) -> Float[np.ndarray, " N"]:
         """How often each token comes."""

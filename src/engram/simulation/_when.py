@@ -6,6 +6,7 @@ import numpy as np
 
 from engram._checks import InputError, check_count, read_array
 from engram._types import ArrayLike
+from engram.system import shown_values
 
 _DENSE = 10_000  # up to here every step is recorded unless something else is asked for
 _LAST = 2**53  # steps beyond would not be exact as floats
@@ -41,6 +42,9 @@ class When:
     def __post_init__(self) -> None:
         if sum(way is not None for way in (self.at, self.every, self.points)) > 1:
             raise InputError("`at`, `every` and `points` exclude each other, got two. Give one.")
+
+    def __repr__(self) -> str:
+        return f"When({shown_values(vars(self))})"
 
     @property
     def is_default(self) -> bool:

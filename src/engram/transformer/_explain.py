@@ -80,6 +80,8 @@ class TrainingExplanation:
 
         return as_text(paragraphs(self))
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         from engram.transformer._explained import paragraphs
 

@@ -49,6 +49,10 @@ class Sequences(NamedTuple):
         """Positions T that are read."""
         return self.tokens.shape[1] - 1
 
+    def __repr__(self) -> str:
+        sizes = f"num={len(self.tokens)}, length={self.length}, num_tokens={self.num_tokens}"
+        return f"Sequences({sizes})"
+
 
 def law_of(config: Config) -> Bigrams:
     """The law that sequences are drawn from."""

@@ -51,6 +51,10 @@ class Training(NamedTuple):
         """The model at the end; of several runs, the first."""
         return self.models[0]
 
+    def __repr__(self) -> str:
+        steps = self.log.sizes["step"] - 1
+        return f"Training(runs={len(self.models)}, steps={steps}, sequences={self.sequences!r})"
+
 
 def train(
     config: Config,
