@@ -4,7 +4,9 @@ import os
 import shutil
 import time
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from engram.explorer import export
 from engram.explorer._presets import PRESETS
@@ -39,11 +41,15 @@ class Visit:
             self.page.mouse.click(5, 5)
         self.settle()
 
-    def settle(self, condition="engram.redraws > 0 && engram.isSettled()", seconds=300):
-        end = time.monotonic() + seconds
-        while not self.page.evaluate(f"Boolean(globalThis.engram && ({condition}))"):
-            assert time.monotonic() < end, self.faults
-            time.sleep(0.01)
+    def settle(self, condition="engram.redraws > 0 && engram.isSettled()"):
+        until(self.page, condition, self.faults)
+
+
+def until(frame, condition, faults):
+    end = time.monotonic() + 300
+    while not frame.evaluate(f"Boolean(globalThis.engram && ({condition}))"):
+        assert time.monotonic() < end, faults
+        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +114,28 @@ def test_the_page_writes_python_and_says_what_is_beyond_it(visit):
     visit.page.goto(f"{visit.address}?beyond#problem=own&name=01234567")
     visit.settle("!document.getElementById('message').hidden")
     assert "engram explore" in page.text_content("#message")
+
+
+NOTEBOOK = """
+import engram
+engram.explore(engram.on_sphere(key=3, num_tokens=12, num_classes=2, dim=2), height=700)"""
+
+
+def test_a_notebooks_page_computes_by_itself_when_its_server_is_gone(visit, tmp_path):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
+    NotebookClient(notebook, timeout=300).execute()  # its session, and so its server, ends here
+    (output,) = notebook.cells[0].outputs
+    (tmp_path / "notebook.html").write_text(output.data["text/html"], encoding="utf-8")
+    visit.page.goto((tmp_path / "notebook.html").as_uri())
+    frame = visit.page.frames[-1]
+    assert frame.url == "about:srcdoc"
+    until(frame, "engram.redraws > 0", visit.faults)
+    assert frame.evaluate("engram.data.plane.sizes") == [12, 2, 2]
+    frame.fill("#rate-0", "3")  # nothing to write an address into
+    frame.press("#rate-0", "Tab")
+    until(frame, "engram.data.state.runs[0].learning_rate === 3", visit.faults)
+    # The browser's own line on the server that is gone.
+    assert [fault for fault in visit.faults if "ERR_" not in fault] == []
+    visit.faults.clear()
+    assert any("/here/" in url for url in visit.asked)
+    visit.asked = [url for url in visit.asked if "/here/" not in url]

@@ -1,6 +1,7 @@
 """The server: what it serves, whom it refuses, and that nothing sent to it makes it fall."""
 
 import contextlib
+import html
 import http.client
 import json
 import logging
@@ -441,13 +442,27 @@ def test_explore_shows_a_problem_of_ones_own():
         again = engram.explore(problem.astype("float32"))
         assert page.url != again.url
         assert page.url.split("#")[0] == again.url.split("#")[0]  # one server for the session
-        assert f'src="{page.url}"' in page._repr_html_()
-        assert 'height="500"' in page._repr_html_()
+        shown = html.unescape(page._repr_html_())
+        assert f'"page":"{page.url}"' in shown  # which takes the place of the page in the frame
+        assert f'href="{page.url}"' in shown
+        assert 'height="500"' in shown
         name = page.url.split("name=")[1]
         body = ASKED | {"state": STATE | {"problem": {"kind": "own", "name": name}}}
         with httpx.Client(base_url=page.url.split("#")[0], timeout=60, trust_env=False) as client:
             header, _ = unpack(client.post("/api/compute", json=body).content)
             assert header["plane"]["sizes"] == [5, 2, 2]
+            given = client.get(f"/api/own/{name}").json()  # for the page's engine
+            assert given["inputs"] == np.ravel(problem.inputs).tolist()
+            assert client.get("/api/own/01234567").status_code == 422
+            # A notebook's page sees by this picture that the server can be reached.
+            elsewhere = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "image"}
+            sign = re.search(r'"here":"([^"]*)"', shown)
+            assert sign is not None
+            answer = client.get(sign[1], headers=elsewhere)
+            assert answer.headers["content-type"] == "image/svg+xml"
+            assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
+            assert client.get("/here/another", headers=elsewhere).status_code == 404
+            assert client.get("/api/status", headers=elsewhere).status_code == 403
             policy = client.get("/").headers["content-security-policy"]
             assert "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*" in policy
     finally:

@@ -15,15 +15,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import engram
 from engram._checks import InputError
 from engram._files import written_whole
+from engram.problem import Problem
 
+OWN = "00000000"  # the name of the problem that a page carries
 _ENTRY, _WORKER = "main.js", "engine/worker.js"
 _INSTEAD = {"server.js": "alone.js"}  # for all but `alone.js` itself
 _CSP = (
     "default-src 'none'; script-src '{script}'; worker-src blob:; style-src '{style}'; "
-    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    "img-src data: blob:{here}; base-uri 'none'; form-action 'none'"
 )
 _IMPORT = re.compile(r"^import (?:\{([^}]*)\}|\* as (\w+)) from '([^']+)';$", re.M)
 _EXPORT = re.compile(r"^export (?=(?:const|class|(?:async )?function\*?) ?(\w+))", re.M)
@@ -37,7 +41,9 @@ take(globalThis.document ? '{entry}' : '{worker}');
 """
 
 
-def export(path: str | os.PathLike[str], *, address: str = "") -> Path:
+def export(
+    path: str | os.PathLike[str], problem: Problem | None = None, *, address: str = ""
+) -> Path:
     """Write the explorer as one page that needs no server, no Python and no network.
 
     The page computes in the browser what its own engine can: problems of up to 50 tokens, 10 classes and
@@ -45,19 +51,49 @@ def export(path: str | os.PathLike[str], *, address: str = "") -> Path:
 
     Args:
         path: The file to write.
-        address: What the page shows first: the part of a page's link from `#` on.
+        problem: What the page shows first, of at most 200 tokens, 50 classes and 64 dimensions; by default
+            two tokens.
+        address: Other settings to begin with: the part of a page's link from `#` on.
 
     Returns:
         The path of the file.
     """
     target = Path(path)
+    text = page_text(address) if problem is None else own_page(problem, address)
     with written_whole(target) as partial:
-        partial.write_text(page_text(address), encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
     return target
 
 
+def own_page(problem: Problem, address: str = "", **more: Any) -> str:
+    """The page that begins with a problem of the user's own."""
+    from engram.explorer._simulations import OWN_SIZES, check_problem
+
+    check_problem("`problem`", problem, OWN_SIZES)
+    begin = f"#problem=own&name={OWN}&{address.removeprefix('#')}".rstrip("&")
+    return page_text(begin, problems={OWN: for_engine(problem)}, **more)
+
+
+def for_engine(problem: Problem) -> dict[str, Any]:
+    """A problem as the page's engine takes it."""
+    problem = problem.astype("float64")
+    flat = {name: np.ravel(getattr(problem, name)).tolist() for name in ("inputs", "outputs")}
+    sizes = {"d": problem.dim, "k": problem.output_dim}
+    names = {"names": problem.names, "class_names": problem.class_names}
+    return {
+        **flat, "probs": problem.probs.tolist(), "labels": problem.labels.tolist(), **sizes,
+        **{name: list(values) for name, values in names.items() if values is not None},
+    }  # fmt: skip
+
+
 def page_text(address: str = "", **more: Any) -> str:
-    """The page; `more` is handed to it with the presets."""
+    """The page; `more` is handed to it with the presets.
+
+    Args:
+        address: What it shows first.
+        more: Problems by their names; and a `server`, where there is one: the address of its `page`,
+            which takes the place of this one if the browser can load the picture `here`.
+    """
     from engram.explorer._controls import catalogue
     from engram.explorer._presets import PRESETS
 
@@ -82,7 +118,8 @@ def _inlined(files: Mapping[str, str], given: Mapping[str, Any]) -> str:
     style, script = files["explorer.css"], f"\n{bundle(files)}"
     if "</" in style:
         raise ValueError("the style sheet must not contain '</'.")
-    csp = _CSP.format(script=_digest(script), style=_digest(style))
+    here = f" {given['server']['here']}" if "server" in given else ""
+    csp = _CSP.format(script=_digest(script), style=_digest(style), here=here)
     icon = base64.b64encode(files["icon.svg"].encode()).decode()
     data = json.dumps(given, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     page = files["index.html"]

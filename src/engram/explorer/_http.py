@@ -44,15 +44,23 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         cache = "no-store" if scope["path"].startswith("/api/") else "no-cache"
+        more = {"Cross-Origin-Resource-Policy": "cross-origin"} if _is_sign(scope) else {}
 
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self._headers | {"Cache-Control": cache})
+                MutableHeaders(scope=message).update(
+                    self._headers | {"Cache-Control": cache} | more
+                )
             await send(message)
 
         fault = _fault(scope)
         app = self.app if fault is None else JSONResponse({"error": fault}, 403)
         await app(scope, receive, with_headers)
+
+
+def _is_sign(scope: Any) -> bool:
+    """Whether this is the picture by which a notebook's page sees that the server can be reached."""
+    return scope["path"].startswith("/here/")
 
 
 def _fault(scope: Any) -> str | None:
@@ -68,8 +76,12 @@ def _fault(scope: Any) -> str | None:
         origin not in {f"http://{host}" for host in hosts} for origin in headers.getlist("origin")
     )
     site = headers.get("sec-fetch-site", "none")
-    is_page = scope["path"] == "/" and headers.get("sec-fetch-dest") in ("document", "iframe")
-    if is_elsewhere or (site not in ("none", "same-origin") and not is_page):
+    is_open = (
+        _is_sign(scope)
+        or scope["path"] == "/"
+        and headers.get("sec-fetch-dest") in ("document", "iframe")
+    )
+    if is_elsewhere or (site not in ("none", "same-origin") and not is_open):
         return "Requests from other pages are not answered."
     return None
 

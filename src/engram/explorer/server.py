@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 import engram
 from engram._checks import InputError
+from engram.explorer._export import for_engine
 from engram.explorer._http import Guard, Protocol
 from engram.explorer._jobs import Busy, Jobs, Stale, TooLong
 
@@ -151,6 +152,11 @@ def make_app(explorer: Explorer) -> Starlette:
         suffix = name[name.rindex(".") :]
         return Response(files[name].read_bytes(), media_type=_KINDS[suffix])
 
+    async def here(request: Request) -> Response:
+        if request.path_params["boot"] != explorer.boot:
+            return JSONResponse({"error": "Another explorer is here by now."}, 404)
+        return Response(files["icon.svg"].read_bytes(), media_type=_KINDS[".svg"])
+
     async def status(request: Request) -> Response:
         about = {"engram": engram.__version__, "boot": explorer.boot}
         return JSONResponse(about | {"warming": explorer.warming})
@@ -160,6 +166,11 @@ def make_app(explorer: Explorer) -> Starlette:
 
     async def catalogue(request: Request) -> Response:
         return JSONResponse((await _load("_controls")).catalogue())
+
+    async def own(request: Request) -> Response:
+        part = (await _load("_requests")).Own.model_construct(name=request.path_params["name"])
+        problem = (await _load("_simulations")).make_problem(part, explorer.own)
+        return JSONResponse(for_engine(problem))
 
     async def compute(request: Request) -> Response:
         wanted, payloads = await _read(request), await _load("payloads")
@@ -177,9 +188,11 @@ def make_app(explorer: Explorer) -> Starlette:
         routes=[
             Route("/", page),
             Route("/static/{name:path}", page),
+            Route("/here/{boot}", here),
             Route("/api/status", status),
             Route("/api/presets", presets),
             Route("/api/catalogue", catalogue),
+            Route("/api/own/{name}", own),
             Route("/api/compute", compute, methods=["POST"]),
             Route("/api/python", python, methods=["POST"]),
         ],

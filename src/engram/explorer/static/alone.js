@@ -15,14 +15,21 @@ export class Server extends Asking {
     setCatalogue(GIVEN.catalogue);
     offerWhatIsKnown();
     this.handlers.source(true);
+    if (GIVEN.server) goTo(GIVEN.server);
     return GIVEN.presets;
+  }
+
+  // Problems of one's own come with the page.
+  async whole(state) {
+    const { kind, name } = state.problem;
+    return kind === 'own' ? { ...state, problem: { kind, ...GIVEN.problems?.[name] } } : state;
   }
 
   watch() {}
 
   // What the worker cannot do, or all of it where the browser allows no worker.
   async compute(parts, state) {
-    try { return { found: answer({ parts, state }), fault: null }; } catch (error) {
+    try { return { found: answer({ parts, state: await this.whole(state) }), fault: null }; } catch (error) {
       if (error instanceof Refused) return { found: null, fault: { text: error.message } };
       if (error instanceof Beyond) return { found: null, fault: { text: BEYOND } };
       throw error;
@@ -32,9 +39,17 @@ export class Server extends Asking {
   async later() { return { fault: null }; }
 
   async python(state) {
-    if (!can(state)) throw new Error(BEYOND);
-    return pythonLines(state);
+    const whole = await this.whole(state);
+    if (!can(whole)) throw new Error(BEYOND);
+    return pythonLines(whole);
   }
+}
+
+// A notebook's page is replaced by the library's own, if the server is on this machine: it can do more.
+function goTo({ here, page }) {
+  const picture = new Image();
+  picture.onload = () => location.replace(page);
+  picture.src = here;
 }
 
 // The controls offer what the engine knows: names and fields with which it could compute.

@@ -17,9 +17,14 @@ function repr(value, isWhole = false) {
   if (value === null) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
   if (typeof value === 'number') return isWhole ? String(value) : float(value);
-  if (typeof value === 'string') return `'${value}'`;
+  if (typeof value === 'string') return quoted(value);
   if (Array.isArray(value)) return `[${value.map((item) => repr(item, isWhole)).join(', ')}]`;
   return `{${Object.entries(value).map(([name, item]) => `'${name}': ${repr(item)}`).join(', ')}}`;
+}
+// Python's quotes: double ones where there is an apostrophe only.
+function quoted(text) {
+  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
+  return quote + text.replace(/[\\\n\r\t]/g, (c) => ({ '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' })[c]).replaceAll(quote, `\\${quote}`) + quote;
 }
 const whole = (number) => new Code(String(number));
 const tuple = (names) => new Code(`(${names.map((name) => repr(name)).join(', ')}${names.length === 1 ? ',' : ''})`);
@@ -31,7 +36,7 @@ function tableOf(kind, table) {
 }
 
 function problemText(part, problem) {
-  if (!['paper', 'table'].includes(part.kind)) {
+  if (!['paper', 'table', 'own'].includes(part.kind)) {
     const { kind, ...table } = tableOf('problem', part);
     const seed = 'seed' in fieldsOf('problem', part) && part.kind !== 'two' ? { seed: whole(0) } : {};
     return `engram.registry.make("problem", ${repr({ ...seed, family: kind, ...table })})`;
@@ -39,6 +44,7 @@ function problemText(part, problem) {
   const rows = (values, width) => Array.from({ length: values.length / width }, (_, k) => Array.from(values.slice(k * width, (k + 1) * width)));
   const { inputs, outputs, probs, labels, d, k } = problem;
   const values = { inputs: rows(inputs, d), outputs: rows(outputs, k), probs: Array.from(probs), targets: new Code(repr(Array.from(labels), true)) };
+  for (const name of ['names', 'class_names']) if (part[name]) values[name] = tuple(part[name]);
   return `engram.Problem(\n    ${Object.entries(values).map(([name, value]) => `${name}=${repr(value)}`).join(',\n    ')},\n)`;
 }
 
