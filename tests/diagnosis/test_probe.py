@@ -195,7 +195,13 @@ def truncated(path):
     path.write_bytes(path.read_bytes()[:-60])
 
 
+def long_header(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("W.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", 60000) + b"{" * 60000)
+
+
 HOSTILE = {
+    "long.npz": long_header,
     "bomb.npz": bomb,
     "pickled.npz": pickled,
     "truncated.npz": truncated,
@@ -230,6 +236,7 @@ def test_files_that_cannot_be_used_get_one_line(here, tmp_path, name):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert str(path) in done.stderr
+    assert "allow_pickle" not in done.stderr  # which NumPy advises
 
 
 def test_arrays_larger_than_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):

@@ -145,6 +145,11 @@ def test_a_diverged_loop_is_recorded_up_to_where_it_is_finite(tmp_path):
     assert data.attrs["status"] == "diverged"
     assert np.isfinite(data.loss.values).tolist() == [True] * 5 + [False]
     assert (data.event_step.values <= 4).all()
+    never = engram.Recorder(*TABLES)
+    never.record(0, np.full((2, 2), np.nan))
+    for judge in (engram.diagnosis.explain, engram.diagnosis.forgetting):
+        with pytest.raises(engram.InputError, match="finite weights, and its first record has"):
+            judge(never.dataset())
 
 
 # --- kills ------------------------------------------------------------------------------------------------
@@ -376,7 +381,21 @@ def test_gradients_that_begin_late_are_missing_before(tmp_path):
     np.testing.assert_array_equal(gradients[3], all_weights()[3])
 
 
+def set_steps(*steps):
+    def damage(path):
+        file = path / "numbers" / "c" / "0" / "0"
+        rows = np.fromfile(file).reshape(-1, 3)
+        rows[: len(steps), 0] = steps
+        rows.tofile(file)
+
+    return damage
+
+
 DAMAGE = {
+    "steps go back": set_steps(2, 1, 3),
+    "steps are no whole numbers": set_steps(0.5, 1, 2),
+    "steps are infinite": set_steps(0, 1, np.inf),
+    "metadata are nested without end": lambda path: (path / "zarr.json").write_text("[" * 10**5),
     "numbers are gone": lambda path: (path / "numbers" / "c" / "0" / "0").unlink(),
     "a chunk is cut": cut,
     "a chunk is gone": lambda path: (path / "weights" / "c" / "0" / "0" / "0").unlink(),

@@ -154,7 +154,8 @@ def read_run(path: Path) -> Any:
             f"RUN must be a file of a run, a recording or the folder of a training, got {path}. Check the name."
         )
     data = open_recording(path) if is_recording(path) else read_netcdf(path)
-    if "event_step" not in data and "spike_step" not in data:
+    is_silent = "event_step" not in data and "spike_step" not in data
+    if is_silent and data.attrs.get("kind") != "recording":
         raise InputError(
             f"{path} holds no events. Give a file that `engram simulate ... --out FILE.nc` wrote."
         )

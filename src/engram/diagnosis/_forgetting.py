@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from engram._checks import InputError, check_count
+from engram._checks import check_count
 from engram._precision import in_double
 from engram.diagnosis._path_average import RecordFollower
 from engram.diagnosis._pushes import follow, strongest_rivals
-from engram.diagnosis._replay import path_of
+from engram.diagnosis._replay import check_events, path_of
 from engram.dynamics import Descent
 from engram.simulation import events
 
@@ -34,8 +34,7 @@ def forgetting(run: xr.Dataset, *, most: int = MOST_STEPS) -> xr.Dataset:
         `is_recalled`, at the end. `by_frequency` sums it up.
     """
     check_count("most", most)
-    if "event_step" not in run:
-        raise InputError("`run` must have its events. Run `simulate` with `events=True`.")
+    check_events(run, "event_step")
     table = events(run)
     table = table.isel(event=np.isin(table["what"].values, _CHANGES))
     labels = run["token"].values

@@ -141,7 +141,8 @@ def _looks(records: Records) -> tuple[Look, np.ndarray | None, np.ndarray]:
         shown, cosine = jax.device_get(_look_at(records.problem, block))
         looks.append(jax.tree.map(lambda values, size=size: values[:size], shown))
         cosines.append(cosine[:size])
-        norms.append(np.linalg.norm(block["weights"][:size], axis=(1, 2)))
+        with np.errstate(over="ignore"):  # weights may have left all bounds
+            norms.append(np.linalg.norm(block["weights"][:size], axis=(1, 2)))
     whole = jax.tree.map(lambda *parts: np.concatenate(parts), *looks)
     has_gradients = "gradients" in records.arrays
     return whole, np.concatenate(cosines) if has_gradients else None, np.concatenate(norms)

@@ -150,6 +150,10 @@ class Records:
             return {name: np.zeros(0) for name in NUMBERS}
         with damage_reported(self.path, "numbers"):
             table = np.asarray(self.read("numbers")[: self.count])
+            steps = table[:, 0]
+            is_whole = ((steps >= 0) & (steps < 2**53) & (np.floor(steps) == steps)).all()
+            if not is_whole or (np.diff(steps) <= 0).any():
+                raise ValueError("its steps are not increasing whole numbers")
         return dict(zip(NUMBERS, table.T, strict=True))
 
     def lock(self) -> None:
@@ -223,7 +227,7 @@ def is_recording(path: Path) -> bool:
     """Whether a folder is a recording, also a damaged one."""
     try:
         return json.loads((path / "zarr.json").read_text())["attributes"]["kind"] == KIND
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 

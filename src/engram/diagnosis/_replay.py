@@ -18,6 +18,15 @@ from engram.simulation import choose_space, make_system, stored_problem
 from engram.system import AbstractSystem
 
 
+def check_events(run: xr.Dataset, name: str) -> None:
+    """Refuse a run without its events."""
+    if name in run:
+        return
+    if run.attrs.get("kind") == "recording":
+        raise InputError("`run` must have finite weights, and its first record has others.")
+    raise InputError("`run` must have its events. Run `simulate` with `events=True`.")
+
+
 def path_of(
     what: xr.Dataset | Problem | AbstractSystem,
     dynamics: Any = None,

@@ -150,7 +150,10 @@ class _Archive:
             }
             if version not in readers:
                 raise ValueError(f"{member.filename} has the version {version}")
-            shape, _, dtype = readers[version](file)
+            try:
+                shape, _, dtype = readers[version](file)
+            except Exception:  # NumPy advises to trust the file
+                raise ValueError(f"{member.filename} has no usable header") from None
             if dtype.hasobject:
                 raise ValueError(f"{member.filename} holds Python objects, which are not read")
             if math.prod(shape) * dtype.itemsize > member.file_size:
