@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder that goes with the run. The limit on its size is never met: it makes JAX take a lock around each
     entry, without which a worker may read one that another has half written, and warn.
     """
+    os.environ["ENGRAM_CACHE"] = "off"  # the user's folder is not for tests
     if os.environ.get("ENGRAM_TEST_PLAIN"):
         return
     if version("jaxlib").startswith("0.10."):  # a flag that XLA does not know ends the process

@@ -10,7 +10,11 @@ from typing import Any
 
 
 def pin_threads(threads: int) -> int:
-    """Give both sides the same cores; call it before JAX or PyTorch start their threads."""
+    """Give both sides the same cores; call it before JAX or PyTorch start their threads.
+
+    What is compiled here is compiled, not taken from a cache.
+    """
+    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
     for library in ("OMP", "MKL", "OPENBLAS"):
         os.environ[f"{library}_NUM_THREADS"] = str(threads)
     if hasattr(os, "sched_setaffinity"):

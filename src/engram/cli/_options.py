@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
+from engram._cache import use_cache
 from engram._errors import InputError
 from engram.registry import (
     CHOOSERS,
@@ -85,6 +86,10 @@ def with_options(*kinds: str) -> Callable[[Callable[..., None]], Callable[..., N
 
 class Command(TyperCommand):
     """A command that knows which option was meant by its beginning or its initials: --lr, --learning."""
+
+    def invoke(self, ctx: Any) -> Any:
+        use_cache()
+        return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:

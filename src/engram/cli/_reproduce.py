@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from engram._cache import use_cache
 from engram._errors import InputError
 from engram._files import clear_leftovers, written_whole
 from engram._paper import FIGURES, SCALES
@@ -76,6 +77,7 @@ def _say(line: str) -> None:
 
 def _check_claims(names: list[str] | None, answers: Connection) -> None:
     """In a process of its own: send each claim as it is checked."""
+    use_cache()
     from engram.audits import audit, select
     from engram.report import checked
 

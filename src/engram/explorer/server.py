@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 import engram
+from engram._cache import use_cache
 from engram._checks import InputError
 from engram.explorer._export import for_engine
 from engram.explorer._http import Guard, Protocol
@@ -98,6 +99,7 @@ class Explorer:
 
     def start(self) -> "Explorer":
         """Serve in the background; returns when the page can be opened."""
+        use_cache()
         # Threads that compile would otherwise hold Python for 5 ms each time that an answer needs it.
         self._switched_every = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_SECONDS)

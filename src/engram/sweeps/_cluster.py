@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from engram._cache import use_cache
 from engram._checks import InputError
 from engram.registry import load_origins
 from engram.sweeps._plan import Plan, Unit
@@ -86,6 +87,7 @@ def _plan_of(payload: Any, fingerprint: str) -> Plan:
     from engram.sweeps._sweep import make_plan
 
     if fingerprint not in _plans:
+        use_cache()
         (args, options), plugins, versions = payload
         if versions_of(this_maker()) != versions:
             raise InputError(_differ("a worker", this_maker(), versions))
