@@ -54,16 +54,28 @@ engram.Problem(W, W, [0.5, 0.5], targets="identity")
 """
 
 
+# The interpreter comes first on the path, which is where checkers look for libraries.
+PATH = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_the_public_interface_has_known_types(tmp_path):
+    source = {"PYTHONPATH": str(Path(engram.__file__).parents[1])}
+    options = ["--verifytypes", "engram", "--ignoreexternal", "--outputjson"]
+    command = [sys.executable, "-m", "basedpyright", *options]
+    result = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | PATH | source, capture_output=True
+    )
+    assert json.loads(result.stdout)["typeCompleteness"]["completenessScore"] > 0.95
+
+
 class Checker:
     """The language server that editors talk to, over pipes."""
 
     def __init__(self, folder):
-        # The interpreter comes first on the path, which is where the server looks for libraries.
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         pipe, self.uri, self.count = subprocess.PIPE, (folder / "script.py").as_uri(), 0
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from basedpyright.langserver import main; main()", "--stdio"],
-            cwd=folder, env=os.environ | {"PATH": path}, stdin=pipe, stdout=pipe, stderr=pipe,
+            cwd=folder, env=os.environ | PATH, stdin=pipe, stdout=pipe, stderr=pipe,
         )  # fmt: skip
         root = {"uri": folder.as_uri(), "name": "script"}
         about = {"processId": os.getpid(), "capabilities": {}, "workspaceFolders": [root]}
