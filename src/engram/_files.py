@@ -32,8 +32,10 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # mkstemp makes 0600; a result is for sharing
         temporary.replace(target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno and error.filename in (None, name):
+            error.filename = os.fspath(target)  # as the user has called it
         raise
 
 

@@ -80,6 +80,6 @@ def test_a_file_that_cannot_be_written_to_its_end_is_one_line(here, tmp_path):
         done = here(*run, "--out", tmp_path / "run.nc")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    refused(done, "File too large")
+    refused(done, f"File too large: '{tmp_path / 'run.nc'}'")
     assert done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())

@@ -289,6 +289,12 @@ def test_damaged_marks_and_counts(store):
             use(store)
 
 
+def test_a_store_where_nothing_can_be_written_is_refused_before_any_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="`store` must be a folder that can be written to"):
+        made(tmp_path / "file" / "s.zarr")
+
+
 def test_a_store_that_another_process_has_just_made_is_used(tmp_path):
     plan = sweeps.make_plan(waves, AXES, chunk=4)
     _store._create(tmp_path / "s.zarr", plan)

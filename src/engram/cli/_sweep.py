@@ -62,15 +62,15 @@ def sweep(
                 accept_versions=accept_versions,
                 progress=progress,
             )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError) as error:
         kept = (
             f"{done[0]:,} cells are kept. To resume"
             if done[0]
             else "no unit was done yet. Run again"
         )
+        if isinstance(error, OSError):
+            raise InputError(f"{error}; {kept}: {again}") from None
         end_interrupted(f"{kept}: {again}")
-    except OSError as error:
-        raise InputError(f"{error}. What was done is kept; to resume: {again}") from None
     finally:
         if client is not None:
             client.shutdown() if workers is not None else client.close()

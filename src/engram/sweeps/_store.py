@@ -18,7 +18,7 @@ import xarray as xr
 
 import engram
 from engram._checks import InputError
-from engram._files import changes_between
+from engram._files import changes_between, check_folder
 from engram._foreign_files import check_links, check_zarr, check_zarr_array, expands_to
 from engram.sweeps._plan import Plan, Unit
 from engram.sweeps._spec import hash_of
@@ -403,7 +403,7 @@ def _create(path: Path, plan: Plan) -> None:
     import zarr
     from zarr.codecs import ZstdCodec
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_folder("store", path.parent)
     partial = path.with_name(f".{path.name}-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     try:
