@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from engram._checks import InputError
+from engram._errors import InputError
 from engram._progress import was_interrupted
 from engram.cli._diagnose import read_run
 from engram.cli._options import Plugin

@@ -1,21 +1,25 @@
 """A training of the transformer, from TOML or options."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engram.dynamics import AbstractDynamics
 from engram.registry import make
 from engram.specs._faults import Faults, read_table
 from engram.specs._read import OPTIONS
-from engram.transformer import Config
+
+if TYPE_CHECKING:
+    from engram.transformer import Config
 
 
 def read_training(
     tables: dict[str, Any], source: str
-) -> tuple[Config, list[AbstractDynamics], str | None]:
+) -> tuple["Config", list[AbstractDynamics], str | None]:
     """The config, the dynamics of each run, and the fingerprint of the start, if the spec has one.
 
     `learning_rate` may be a list, for runs side by side.
     """
+    from engram.transformer import Config  # takes long to load, and no other spec needs it
+
     faults = Faults(source, is_typed=source == OPTIONS)
     faults.unknown(tables, ("transformer", "dynamics", "start"))
     config = read_table("transformer", tables.get("transformer", {}), faults)
