@@ -3,12 +3,13 @@
 import matplotlib
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.colors import CenteredNorm, to_rgb
 from matplotlib.text import Text
 
 import engram
-from engram import planes
+from engram import planes, plotting
 from engram._checks import InputError
 from engram.pictures import _series
 from engram.pictures._plane import plane_of
@@ -208,6 +209,26 @@ def test_a_comparison_shares_its_scales(comparison):
         np.testing.assert_array_equal(loss.lines[k].get_ydata(), comparison.loss[k])
     assert fast.get_ylim() == slow.get_ylim()
     assert [text.get_text() for text in loss.get_legend().get_texts()] == [" _fast", "slow"]
+
+
+def test_ticks_of_losses_fit_all_curves_of_the_panel():
+    axes = plotting.new_figure(3, 3).subplots()
+    for highest in (10.0, 1e6):
+        _series.draw_loss(axes, xr.DataArray([1.0, highest], [("step", [0, 1])]))
+        low, high = axes.get_ylim()
+        assert axes.get_yscale() == "log"
+        assert np.count_nonzero((low <= axes.get_yticks()) & (axes.get_yticks() <= high)) < 9
+    _series.draw_loss(axes, xr.DataArray([0.0, 1.0], [("step", [0, 1])]))
+    assert axes.get_yscale() == "linear"
+
+
+def test_long_words_of_an_observable_fit_beside_its_panel():
+    record = ("effective_rank",)
+    run = engram.simulate(PAIR, engram.GradientDescent(10.0, 34), record=record, events=False)
+    figure = engram.plot(run)
+    figure.draw_without_rendering()
+    label = figure.axes[0].yaxis.label.get_window_extent()
+    assert 0 <= label.y0 < label.y1 <= figure.bbox.height
 
 
 def test_a_training_is_its_log(training):

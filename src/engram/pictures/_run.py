@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from engram import plotting
 from engram.pictures import _series
 from engram.pictures._plane import draw_plane, plane_of
-from engram.pictures._titles import capital, dynamics_words, value_words
+from engram.pictures._titles import capital, dynamics_words, value_label
 
 _BLUE, _RED = plotting.COLOURS[:2]
 
@@ -38,7 +38,7 @@ def draw_run(run: xr.Dataset, title: str | None = None) -> Figure:
             _series.add_key(axes, _series.draw_margins(axes, run.margins))
         else:
             axes.plot(run[along], run[name], color=_BLUE)
-            axes.set_ylabel(value_words(run[name]))
+            axes.set_ylabel(value_label(run[name]))
         _series.name_axis(axes, run[along])
     if plane is not None:
         draw_plane(figure.add_subplot(grid[:, -1]), plane)

@@ -37,13 +37,16 @@ def name_axis(axes: Axes, along: xr.DataArray) -> None:
 
 
 def draw_loss(axes: Axes, loss: xr.DataArray, **look: Any) -> None:
-    """A loss along a run, on a logarithmic axis if it is positive and varies."""
+    """A loss along a run, on a logarithmic axis if all losses there are positive and vary."""
     axes.plot(loss[loss.dims[-1]], loss, **look)
-    finite = loss.values[np.isfinite(loss.values)]
-    if len(finite) and finite.max() > 3 * finite.min() > 0:
-        axes.set_yscale("log")
-        if finite.max() < 300 * finite.min():
-            plotting.log_ticks(axes.yaxis)
+    losses = np.concatenate([np.asarray(line.get_ydata()) for line in axes.lines])
+    finite = losses[np.isfinite(losses)]
+    is_log = len(finite) > 0 and finite.max() > 3 * finite.min() > 0
+    axes.set_yscale(
+        "log" if is_log else "linear"
+    )  # with the usual ticks, whatever they were before
+    if is_log and finite.max() < 300 * finite.min():
+        plotting.log_ticks(axes.yaxis)
     axes.set_ylabel(axis_label("loss"))
 
 

@@ -235,7 +235,7 @@ def _colour_bar(figure: Figure, grid: Any, look: _Look, field: xr.DataArray) -> 
         bar.ax.set_yticklabels(look.classes)
         bar.ax.tick_params(which="minor", length=0)
     else:
-        bar.set_label(_titles.value_words(field))
+        bar.set_label(_titles.value_label(field))
         if isinstance(look.norm, LogNorm) and (look.norm.vmax or 1) < 1e3 * (look.norm.vmin or 1):
             plotting.log_ticks(bar.ax.yaxis)
 
@@ -254,7 +254,7 @@ def _draw_curves(axes: Axes, panel: xr.DataArray, across: str, look: _Look) -> N
             plotting.log_ticks(axes.yaxis)
     if isinstance(look.norm, CenteredNorm):
         axes.axhline(0, color="0.55", lw=0.8, zorder=0)
-    axes.set_ylabel(_titles.value_words(panel))
+    axes.set_ylabel(_titles.value_label(panel))
 
 
 def _draw_line(axes: Axes, line: Line, panel: xr.DataArray, view: _View) -> None:

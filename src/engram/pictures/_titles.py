@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,11 @@ def value_words(array: xr.DataArray) -> str:
     name = str(array.name)
     words = _VALUES.get(name) or array.attrs.get("long_name") or name.replace("_", " ")
     return re.sub(r" \((eq|thm|fig|sec):[^)]*\)", "", words.split(";")[0])
+
+
+def value_label(array: xr.DataArray) -> str:
+    """The same for an axis, in lines as long as a panel is high."""
+    return textwrap.fill(value_words(array), 38)
 
 
 def escaped(text: str) -> str:
