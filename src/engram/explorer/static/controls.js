@@ -174,6 +174,7 @@ export class Controls {
     choose('overlay', (overlay) => { page.state.view.overlay = overlay; }, ['plane']);
     choose('loss-scale', (kind) => { page.state.show.loss = kind; }, []);
     choose('step-scale', (kind) => { page.state.show.axis = kind; }, []);
+    choose('follow', (token) => { page.state.show.follow = token === '' ? null : Number(token); }, []);
     $('paper-name').append(...Object.entries(DRAWS).map(([value, words]) => make('option', { value }, words)));
     $('preset').addEventListener('change', () => page.load($('preset').value));
     $('reset').addEventListener('click', () => { page.load(page.state.preset); $('preset').focus(); });
@@ -229,11 +230,19 @@ export class Controls {
     $('overlay').value = state.view.overlay;
     $('loss-scale').value = state.show.loss;
     $('step-scale').value = state.show.axis;
+    this.showTokens();
     for (const field of this.fields) if (!field.holder.hidden) field.show();
     this.showSections();
     $('add-run').disabled = state.runs.length >= LIMITS.runs;
     $('add-record').disabled = state.record.length >= LIMITS.extra;
     $('add-event').disabled = state.events.length >= LIMITS.extra;
+  }
+
+  showTokens() {
+    const names = this.page.data?.plane.names ?? [], text = JSON.stringify(names);
+    if (this.tokens !== text) $('follow').replaceChildren(make('option', { value: '' }, 'none'), ...names.map((name, token) => make('option', { value: token }, name)));
+    this.tokens = text;
+    $('follow').value = this.page.state.show.follow ?? '';
   }
 
   // Rows are made again only when their number or form changes, so that the focus stays where it is.

@@ -2,8 +2,9 @@
 
 export const RUNS = ['#C04A00', '#00674F', '#7B2D8E', '#1A1A1A']; // after Okabe and Ito, darker for contrast, none of them blue: sectors are
 export const SHAPES = ['disc', 'square', 'triangle', 'diamond'];
-const FEW = ['#0072B2', '#D55E00', '#00795A', '#A8457F', '#8A6100', '#2A7FA8', '#4B4B4B', '#7A3E9D'];
-const RAMP = [[68, 1, 84], [59, 82, 139], [33, 129, 126], [62, 140, 60], [150, 120, 0]]; // frequent to rare
+export const SIGNS = ['●', '■', '▲', '◆']; // the same, in text
+const FEW = ['#4234E7', '#F84109', '#003F35', '#C10079', '#6D3700', '#518DB2', '#13072F', '#7530AF']; // far apart for everybody: a test measures it
+const RAMP = [[15, 10, 60], [60, 60, 130], [120, 80, 90], [170, 120, 0]]; // frequent to rare, ever lighter
 
 const mix = (a, b, s) => a.map((v, i) => Math.round(v + s * (b[i] - v)));
 const rgb = (v) => `rgb(${v[0]},${v[1]},${v[2]})`;

@@ -102,7 +102,7 @@ function fromAddress() {
 function showControls() {
   areControlsOld = false;
   const preset = page.presets.find((each) => each.id === page.state.preset);
-  const bare = (state) => { const { show, ...rest } = state; return toHash({ ...rest, show: { ...show, cursor: null, focus: 0 } }); };
+  const bare = (state) => { const { show, ...rest } = state; return toHash({ ...rest, show: { ...show, cursor: null, focus: 0, follow: null } }); };
   const isChanged = preset && bare(fromPreset(preset)) !== bare(page.state);
   // The server knows which problems have a plane; until it has answered, the last one stands.
   controls.show({ hasPlane: isPlain(page.state) && (page.data?.plane.has_plane ?? true), isChanged, preset });
@@ -166,6 +166,12 @@ function explain(data = page.data) {
   addLater(data, 'causes');
 }
 
+// The run whose margins are shown.
+function choose(k) {
+  page.state.show.focus = k;
+  edit([], { final: true, key: 'focus' });
+}
+
 function remeasure() {
   for (const panel of [...Object.values(panels), ...fans, ...extras]) panel.measure();
   redraw();
@@ -197,7 +203,7 @@ function tellSoon() {
   wordsTimer = setTimeout(() => {
     wordsTimer = null;
     wordsAt = performance.now();
-    if (!isDescribed) describe(page.data, fans, extras, moveCursor, server.isAlone ? null : explain);
+    if (!isDescribed) describe(page.data, fans, extras, { go: moveCursor, choose, explain: server.isAlone ? null : explain });
     isDescribed = true;
     readOut(page.data, now());
   }, Math.max(0, wordsAt + 100 - performance.now()));
@@ -215,6 +221,14 @@ function makePanels() {
     if (!count || count > 8) return [];
     return Array.from({ length: count }, (_, token) => ({ value: values[at * count + token], colour: tokenColour(token, count), shape: 'disc', when: run.step[at] }));
   };
+  const followToken = (panel, run) => panel.canvas.addEventListener('click', (event) => {
+    if (!page.data) return;
+    const box = panel.canvas.getBoundingClientRect(), { show } = page.state;
+    const token = P.tokenAt(box.width, box.height, page.data, run(), event.clientX - box.left, event.clientY - box.top);
+    if (token === null) return;
+    show.follow = token === show.follow ? null : token;
+    edit([], { final: true, key: 'follow' });
+  });
   const trace = (id, draw, yAxis, points) => new Panel($(id), (pen, w, h) => draw(pen, w, h, page.data),
     (pen, w, h) => P.drawTraceCursor(pen, w, h, page.data, cursor(), yAxis(page.data, h), points()));
   panels = {
@@ -230,7 +244,12 @@ function makePanels() {
     const panel = new Panel(canvas, (pen, w, h) => draw(pen, w, h, page.data), (pen, w, h) => P.drawTraceCursor(pen, w, h, page.data, cursor(), yAxis(h), points()));
     return Object.assign(panel, { element: make('div', { class: 'panel' }, make('h2', { id: `${id}-title` }), canvas) });
   };
-  page.makeFans = () => page.data.runs.map((_, k) => boxed(`fan-${k}`, (pen, w, h, data) => P.drawMargins(pen, w, h, data, k), (h) => P.marginAxis([page.data.runs[k]], h), () => tokens(k)));
+  followToken(panels.margins, focus);
+  page.makeFans = () => page.data.runs.map((_, k) => {
+    const fan = boxed(`fan-${k}`, (pen, w, h, data) => P.drawMargins(pen, w, h, data, k), (h) => P.marginAxis([page.data.runs[k]], h), () => tokens(k));
+    followToken(fan, () => k);
+    return fan;
+  });
   page.makeExtras = () => page.data.state.record.map(({ kind: name }) => {
     const points = () => [...read(`record.${name}`), ...tokens(focus(), `record.${name}`)];
     return Object.assign(boxed(`record-${name}`, (pen, w, h, data) => P.drawExtra(pen, w, h, data, name), (h) => P.extraAxis(page.data, h, name), points), { name });

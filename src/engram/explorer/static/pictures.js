@@ -1,8 +1,9 @@
 // The pictures: a plane, and traces over the steps. They draw with any pen and know no controls.
 
 import { FRAME, RUNS, SHAPES, accuracyColour, axis, frame, mark, number, sharpnessColour, tokenColour } from './looks.js';
+import { Places } from './places.js';
 
-const MARKS = { spike: '▲', forgotten: '✕', relearnt: '↺', perfect: '✓' };
+export const MARKS = { spike: '▲', forgotten: '✕', relearnt: '↺', perfect: '✓' };
 
 // The last record at or before a step.
 export function recordAt(run, step) {
@@ -36,13 +37,15 @@ export function drawPlane(pen, w, h, data) {
   pen.clip(left, top, iw, ih, () => {
     if (state.view.overlay === 'sharpness') drawSharpness(pen, plane, left, top, iw, ih);
     else drawSectors(pen, plane, x, y);
-    drawLevels(pen, plane, x, y, [left, top, w - right, h - bottom]);
+    const levels = drawLevels(pen, plane, x, y);
     if (plane.field) drawField(pen, plane, x, y, iw);
     pen.line([x(0), top, x(0), h - bottom], { stroke: '#777', width: 0.7 });
     pen.line([left, y(0), w - right, y(0)], { stroke: '#777', width: 0.7 });
     drawDirection(pen, plane, x, y, state.view);
     data.runs.forEach((run, k) => drawPath(pen, run, k, x, y, 0.4, run.step.length));
-    if (state.view.overlay !== 'sharpness') nameSectors(pen, plane, x, y, state.view, [left, w - right]);
+    const places = placesIn(data, x, y, left, top, w - right, h - bottom);
+    if (state.view.overlay !== 'sharpness') nameSectors(pen, plane, x, y, state.view, places);
+    nameLevels(pen, levels, places);
     if (plane.minimiser) drawStar(pen, x(plane.minimiser[0]), y(plane.minimiser[1]));
   });
   frame(pen, w, h, x, y, { room, grid: false });
@@ -62,8 +65,7 @@ export function drawPlaneCursor(pen, w, h, data, step) {
 }
 
 function drawPath(pen, run, k, x, y, alpha, count) {
-  const points = new Float64Array(2 * count);
-  for (let i = 0; i < count; i++) { points[2 * i] = x(run.path[2 * i]); points[2 * i + 1] = y(run.path[2 * i + 1]); }
+  const points = inPixels(run.path, x, y, count);
   if (alpha === 1) pen.line(points, { stroke: '#fff', width: 3.4, alpha: 0.8 });
   pen.line(points, { stroke: RUNS[k], width: 1.6, alpha });
   if (count <= 120) for (let i = 0; i < count; i++) mark(pen, SHAPES[k], points[2 * i], points[2 * i + 1], 2.3, { fill: RUNS[k], alpha });
@@ -84,38 +86,56 @@ function drawSectors(pen, plane, x, y) {
   }
 }
 
-// The 0-1 loss of each sector, where few sectors leave room for it.
-function nameSectors(pen, plane, x, y, view, [from, to]) {
+// The 0-1 loss of each sector, where few sectors leave room for it: far out, in the middle if that is free.
+function nameSectors(pen, plane, x, y, view, places) {
   if (plane.sector_begin.length > 8) return;
+  const most = 1.5 * view.half + Math.hypot(view.x, view.y);
   for (let k = 0; k < plane.sector_begin.length; k++) {
-    const middle = (plane.sector_begin[k] + plane.sector_end[k]) / 2, ray = [Math.cos(middle), Math.sin(middle)];
-    let seen = []; // how far along the ray the view begins and ends
-    for (let r = 0; r < 3 * view.half + Math.hypot(view.x, view.y); r += view.half / 40) {
-      if (Math.max(Math.abs(r * ray[0] - view.x), Math.abs(r * ray[1] - view.y)) < 0.93 * view.half) seen.push(r);
+    const from = plane.sector_begin[k], wide = plane.sector_end[k] - from, words = `error ${number(plane.sector_error[k], 3)}`, spots = [];
+    for (let out = 0.9; out > 0.1; out -= 0.05) {
+      for (const part of [0.5, 0.35, 0.65, 0.2, 0.8]) spots.push([x(out * most * Math.cos(from + part * wide)), y(out * most * Math.sin(from + part * wide))]);
     }
-    if (seen.length < 6) continue;
-    const r = seen[0] + 0.85 * (seen.at(-1) - seen[0]);
-    const words = `error ${number(plane.sector_error[k], 3)}`, half = 3.4 * words.length;
-    pen.text(words, Math.min(Math.max(x(r * ray[0]), from + half), to - half), y(r * ray[1]), { size: 11, bold: true, align: 'center', base: 'middle', fill: '#003a5d', halo: 'rgba(255,255,255,.9)' });
+    const spot = places.first(spots, 3.6 * words.length, 8);
+    if (spot) pen.text(words, ...spot, { size: 11, bold: true, align: 'center', base: 'middle', fill: '#003a5d', halo: 'rgba(255,255,255,.9)' });
   }
 }
 
-function drawLevels(pen, plane, x, y, [x0, y0, x1, y1]) {
-  const taken = [];
+function drawLevels(pen, plane, x, y) {
   const { level_offsets: offsets, level_points: points, level_values: values } = plane;
-  for (let k = 0; k < values.length; k++) {
+  return Array.from(values, (value, k) => {
     const from = offsets[k], to = offsets[k + 1], line = new Float64Array(2 * (to - from));
     for (let i = from; i < to; i++) { line[2 * (i - from)] = x(points[2 * i]); line[2 * (i - from) + 1] = y(points[2 * i + 1]); }
     pen.line(line, { stroke: '#4a4a4a', width: 0.8, alpha: 0.75 });
-    for (const s of [0.5, 0.25, 0.75]) { // a place for its number, away from the others
-      const i = 2 * Math.floor(s * (to - from - 1)), at = [line[i], line[i + 1]];
-      const inside = at[0] > x0 + 16 && at[0] < x1 - 16 && at[1] > y0 + 10 && at[1] < y1 - 10;
-      if (!inside || to - from < 12 || taken.some((other) => Math.abs(other[0] - at[0]) < 34 && Math.abs(other[1] - at[1]) < 14)) continue;
-      taken.push(at);
-      pen.text(number(values[k], 2), at[0], at[1], { size: 10, align: 'center', base: 'middle', fill: '#222', halo: 'rgba(255,255,255,.85)' });
-      break;
-    }
+    return [value, line];
+  });
+}
+
+// The numbers of the lines, where nothing else is.
+function nameLevels(pen, levels, places) {
+  for (const [value, line] of levels) {
+    const count = line.length / 2, words = number(value, 3);
+    if (count < 12) continue;
+    const spots = [0.5, 0.25, 0.75, 0.38, 0.62, 0.13, 0.87].map((s) => { const i = 2 * Math.floor(s * (count - 1)); return [line[i], line[i + 1]]; });
+    const spot = places.first(spots, 3.2 * words.length + 3, 8);
+    if (spot) pen.text(words, ...spot, { size: 10, align: 'center', base: 'middle', fill: '#222', halo: 'rgba(255,255,255,.85)' });
   }
+}
+
+// What words must not cover: paths, the ray, the start, the star and the names of the axes.
+function placesIn(data, x, y, left, top, right, bottom) {
+  const places = new Places(left, top, right, bottom), { plane, state } = data, ray = plane.max_margin ?? plane.falls_along, far = 4 * (state.view.half + Math.hypot(state.view.x, state.view.y));
+  for (const run of data.runs) places.line(inPixels(run.path, x, y, run.step.length));
+  if (ray) places.line([x(0), y(0), x(far * ray[0]), y(far * ray[1])]);
+  for (const [a, b] of [[state.start.a, state.start.b], ...(plane.minimiser ? [plane.minimiser] : [])]) places.box(x(a), y(b), 15, 15, true);
+  places.box(right - 13, bottom - 11, 12, 10, true);
+  places.box(left + 14, top + 11, 12, 10, true);
+  return places;
+}
+
+function inPixels(path, x, y, count) {
+  const points = new Float64Array(2 * count);
+  for (let i = 0; i < count; i++) { points[2 * i] = x(path[2 * i]); points[2 * i + 1] = y(path[2 * i + 1]); }
+  return points;
 }
 
 let shaded = { values: null, picture: null };
@@ -180,14 +200,14 @@ export function stepAxis(data, w) {
   return axis(data.state.show.axis === 'log' ? 'log1p' : 'linear', 0, data.state.steps, FRAME.left, w - FRAME.right);
 }
 
-function valueAxis(kind, series, h, { floor = null } = {}) {
+function valueAxis(kind, series, h, { floor = null, top = FRAME.top } = {}) {
   let [low, high] = [Infinity, -Infinity];
   for (const values of series) [low, high] = spread(kind === 'log' ? values.filter((v) => v > 0) : values, low, high);
   if (!Number.isFinite(low)) [low, high] = [0.1, 1];
   if (floor !== null) low = Math.min(low, floor);
   if (kind === 'log') { low = Math.max(low, high * 1e-14); if (high / low < 1.2) { low /= 1.1; high *= 1.1; } [low, high] = [low / 1.15, high * 1.3]; }
   else { const pad = 0.06 * (high - low || Math.abs(high) || 1); [low, high] = [floor === low ? low : low - pad, high + pad]; }
-  return axis(kind, low, high, h - FRAME.bottom, FRAME.top);
+  return axis(kind, low, high, h - FRAME.bottom, top);
 }
 
 function drawSeries(pen, run, x, y, values, style, stride = 1, offset = 0, when = run.step) {
@@ -207,7 +227,7 @@ function noteZeros(pen, w, h, series) {
 
 const look = (k) => ({ stroke: RUNS[k], width: 1.7 });
 
-export const lossAxis = (data, h) => Object.assign(valueAxis(data.state.show.loss, data.runs.map((run) => run.loss), h), { isLog: data.state.show.loss === 'log' });
+export const lossAxis = (data, h) => Object.assign(valueAxis(data.state.show.loss, data.runs.map((run) => run.loss), h, { top: FRAME.top + LANE * lanesOf(data).length }), { isLog: data.state.show.loss === 'log' });
 export const errorAxis = (data, h) => axis('linear', 0, Math.max(0.05, ...data.runs.map((run) => spread(run.error ?? [], 0, 0)[1])) * 1.08, h - FRAME.bottom, FRAME.top);
 export const sharpnessAxis = (data, h) => Object.assign(
   valueAxis('log', [...data.runs.map((run) => run.sharpness ?? []), ...data.runs.map((run) => run.thresholds.map(([, v]) => v))], h), { isLog: true });
@@ -225,14 +245,29 @@ export function drawLoss(pen, w, h, data) {
   frame(pen, w, h, x, y, { xLabel: 'step' });
   data.runs.forEach((run, k) => drawSeries(pen, run, x, y, run.loss, look(k)));
   if (y.isLog) noteZeros(pen, w, h, data.runs.map((run) => run.loss));
-  const taken = [];
-  data.runs.forEach((run, k) => run.events.forEach((event) => {
-    const px = x(event.step), v = run.loss[recordAt(run, event.step)];
-    let py = Math.max(Number.isFinite(v) && (!y.isLog || v > 0) ? y(v) - 9 : FRAME.top + 8, FRAME.top + 8);
-    while (taken.some(([ox, oy]) => Math.abs(ox - px) < 10 && Math.abs(oy - py) < 11) && py > FRAME.top + 12) py -= 11;
-    taken.push([px, py]);
-    pen.text(MARKS[event.kind], px, py, { size: 11, align: 'center', base: 'middle', fill: RUNS[k], halo: '#fff', bold: true });
-  }));
+  lanesOf(data).forEach((k, lane) => markEvents(pen, data.runs[k].events, x, FRAME.top + LANE * (lane + 0.5), RUNS[k]));
+}
+
+// Events have a lane for each run that has some, above the losses. Marks that would overlap become one, with their number.
+const LANE = 13;
+const lanesOf = ({ runs }) => runs.flatMap((run, k) => (run.events.length ? [k] : []));
+const WEIGHTS = ['relearnt', 'spike', 'forgotten', 'perfect']; // the last is shown where there are several
+
+export function groupsOf(events, x, room = 15) {
+  const groups = [];
+  for (const event of [...events].sort((a, b) => a.step - b.step)) {
+    const at = x(event.step), last = groups.at(-1);
+    if (last && at - last.at < room + (last.events.length > 1 ? 8 : 0)) last.events.push(event); else groups.push({ at, events: [event] });
+  }
+  return groups;
+}
+
+function markEvents(pen, events, x, y, colour) {
+  for (const { at, events: near } of groupsOf(events, x)) {
+    const { kind } = near.reduce((a, b) => (WEIGHTS.indexOf(b.kind) > WEIGHTS.indexOf(a.kind) ? b : a));
+    pen.text(MARKS[kind], at, y, { size: 11, align: 'center', base: 'middle', fill: colour, bold: true });
+    if (near.length > 1) pen.text(String(near.length), at + 6, y - 2, { size: 8.5, base: 'middle', fill: colour });
+  }
 }
 
 export function drawError(pen, w, h, data) {
@@ -286,18 +321,41 @@ export function extraTitle(data, name) {
 }
 
 function drawFan(pen, w, data, run, y, values) {
-  const x = stepAxis(data, w), count = values.shape[1];
-  const last = run.step.length - 1, labels = [];
-  for (let token = count - 1; token >= 0; token--) {
-    drawSeries(pen, run, x, y, values, { stroke: tokenColour(token, count), width: count > 8 ? 1.1 : 1.7 }, count, token);
+  const x = stepAxis(data, w), count = values.shape[1], { names } = data.plane, { follow } = data.state.show;
+  const last = run.step.length - 1, labels = [], isFollowed = follow !== null && follow < count && names.length === count;
+  const order = Array.from({ length: count }, (_, k) => count - 1 - k).filter((token) => !(isFollowed && token === follow));
+  for (const token of isFollowed ? [...order, follow] : order) {
+    const width = isFollowed && token === follow ? 3 : count > 8 ? 1.1 : 1.7;
+    drawSeries(pen, run, x, y, values, { stroke: tokenColour(token, count), width, alpha: isFollowed && token !== follow ? 0.25 : 1 }, count, token);
     const py = y(values[last * count + token]);
-    if (count <= 8 && Number.isFinite(py)) labels.push([token, py]);
+    if ((count <= 8 || (isFollowed && token === follow)) && Number.isFinite(py)) labels.push([token, py]);
   }
   for (const [token, py] of spaced(labels, 11)) {
-    const name = [...(data.plane.names[token] ?? String(token))], isWide = name.length > 2;
+    const name = [...(names[token] ?? String(token))], isWide = name.length > 2;
     const words = name.length > 14 ? `${name.slice(0, 13).join('')}…` : name.join('');
     pen.text(words, isWide ? w - FRAME.right - 8 : Math.min(x(run.step[last]) + 8, w - FRAME.right + 7), py, { size: 10.5, bold: true, base: 'middle', align: isWide ? 'right' : 'left', fill: tokenColour(token, count), halo: '#fff' });
   }
+  if (count > 8 && names.length === count) drawRamp(pen, w, names);
+}
+
+// The token whose line is nearest to a place in a picture of margins, if one is near.
+export function tokenAt(w, h, data, k, px, py) {
+  const run = data.runs[k], x = stepAxis(data, w), y = marginAxis([run], h), count = run.margins?.shape[1] ?? 0, at = recordAt(run, x.back(px));
+  let best = [12, null];
+  for (let token = 0; token < count; token++) {
+    const away = Math.abs(y(run.margins[at * count + token]) - py);
+    if (away < best[0]) best = [away, token];
+  }
+  return best[1];
+}
+
+// Which colour is which of many tokens.
+function drawRamp(pen, w, names) {
+  const wide = 70, x = w - FRAME.right - wide - 34, y = FRAME.top + 4, count = names.length, short = (name) => (name.length > 6 ? `${name.slice(0, 5)}…` : name);
+  pen.area([x - 46, y - 4, w - FRAME.right, y - 4, w - FRAME.right, y + 10, x - 46, y + 10], { fill: '#fff', alpha: 0.8 });
+  for (let k = 0; k < wide; k++) pen.area([x + k, y, x + k + 1.2, y, x + k + 1.2, y + 5, x + k, y + 5], { fill: tokenColour(Math.round((k / (wide - 1)) * (count - 1)), count) });
+  pen.text(`token ${short(names[0])}`, x - 4, y + 3, { size: 10, align: 'right', base: 'middle', halo: '#fff' });
+  pen.text(short(names[count - 1]), x + wide + 4, y + 3, { size: 10, base: 'middle', halo: '#fff' });
 }
 
 function spaced(labels, room) {

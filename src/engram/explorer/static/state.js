@@ -48,7 +48,7 @@ export const blank = () => ({
   view: { x: 0, y: 0, half: 10, overlay: 'none' },
   record: [],
   events: [],
-  show: { loss: 'log', axis: 'linear', focus: 0, cursor: null }, // no cursor: the last step
+  show: { loss: 'log', axis: 'linear', focus: 0, follow: null, cursor: null }, // no cursor: the last step
 });
 
 export const isReplay = ({ problem }) => problem.kind === 'replay';
@@ -93,6 +93,7 @@ export function toHash(state) {
   put('view', [state.view.x, state.view.y, state.view.half].join());
   if (state.view.overlay !== 'none') put('overlay', state.view.overlay);
   put('show', [state.show.loss, state.show.axis, state.show.focus].join());
+  if (state.show.follow !== null) put('follow', state.show.follow);
   if (state.show.cursor !== null) put('t', state.show.cursor);
   return '#' + out.join('&');
 }
@@ -148,6 +149,7 @@ export function fromHash(hash, presets) {
     state.show.axis = axis === 'log' ? 'log' : 'linear';
     state.show.focus = index('show', focus, 0);
   }
+  if (values.has('follow')) state.show.follow = index('follow', one('follow'), null);
   if (values.has('t')) state.show.cursor = index('t', one('t'), null);
   return { state, faults };
 }
