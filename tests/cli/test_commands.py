@@ -40,7 +40,7 @@ def test_reproduce_writes_the_loss_spike(here, tmp_path):
     out = tmp_path / "out"
     done = here("reproduce", "fig2", "--out", out)
     assert done.returncode == 0, done.stderr
-    names = ["fig2.nc", "fig2.pdf", "fig2.png", "report.html"]
+    names = ["explorer.html", "fig2.nc", "fig2.pdf", "fig2.png", "report.html"]
     assert sorted(p.name for p in out.iterdir()) == names
     assert f"report: {out}/report.html" in done.stdout
     assert "6.9 times lower" in (out / "report.html").read_text()
