@@ -105,6 +105,10 @@ def test_what_is_beyond_the_engine_goes_to_the_server(page):
 def test_the_page_goes_on_without_its_server(page):
     page.select_option("#preset", "fig2")
     settle(page)
+    page.click("#events button:has-text('caused')")
+    until(page, "engram.isExplained()")
+    settle(page)
+    assert "What lowered its margin: token 0 by 7.12" in page.text_content("#events")
     page.explorer.stop()
     until(page, f"{STATUS}.includes('does not answer')")
     page.fill("#rate-0", "5")

@@ -16,10 +16,10 @@ TRACES = ("loss", "error", "margins", "path", "time", "step")
 PIXEL = 1 / 250  # of half the plane
 
 
-def library(state, parts=("plane", "runs")):
+def library(state, parts=("plane", "runs"), **more):
     """The server's answer."""
     given = {name: part for name, part in state.items() if name != "show"}
-    request = {"client": "test", "parts": list(parts), "state": given}
+    request = {"client": "test", "parts": list(parts), "state": given} | more
     return unpack(payloads.compute(read_request(json.dumps(request).encode()), {}))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from node_engine import ENGINE, NODE, Engine
 
-from agreement import Wanted
+from agreement import Wanted, library
 from engram.explorer._presets import PRESETS
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="no node here: the engine's tests need one")
@@ -56,13 +56,14 @@ def engine():
     made.close()
 
 
-def ask(engine, *names, **options):
+def ask(engine, *names, folder=ENGINE, **more):
     """The engine's answers to states, each asked for as the page does."""
-    asked = [
+    usual = {"parts": ["plane", "runs"]} | more
+    states = [
         {part: STATES[name][part] for part in STATES[name] if part != "show"} for name in names
     ]
-    questions = ([{"parts": ["plane", "runs"], "state": state}] for state in asked)
-    return engine.values("index", "answer", *questions, **options)
+    questions = ([usual | {"state": state}] for state in states)
+    return engine.values("index", "answer", *questions, folder=folder)
 
 
 def test_paths_events_and_planes_are_the_librarys(engine, wanted):
@@ -71,6 +72,29 @@ def test_paths_events_and_planes_are_the_librarys(engine, wanted):
     runs = [(each, k) for each in wanted.values() for k in range(len(each.header["runs"]))]
     calm = [each.calm(k) == len(each.arrays[f"runs.{k}.loss"]) for each, k in runs]
     assert sum(calm) > 0.9 * len(runs)  # few are chaotic
+
+
+SPIKING = ["fig2", "benign-spike", "fig6"]
+
+
+@pytest.fixture(scope="module")
+def causes():
+    return {name: library(STATES[name], ("causes",))[0]["causes"] for name in SPIKING}
+
+
+def test_causes_of_spikes_are_the_librarys_word_by_word(engine, causes):
+    answers = ask(engine, *SPIKING, parts=["causes"])
+    assert [answer["header"]["causes"] for answer in answers] == [*causes.values()]
+    assert sum(map(len, causes["fig2"])) > 2
+
+
+def test_pushes_are_the_librarys(engine):
+    state = STATES["fig2"]
+    header, arrays = library(state, ("pushes",), step=3)
+    (answer,) = ask(engine, "fig2", parts=["pushes"], step=3)
+    assert answer["header"]["pushes"] == header["pushes"]
+    for name, values in arrays.items():
+        np.testing.assert_allclose(answer["arrays"][name], values, rtol=1e-12, atol=1e-13)
 
 
 MUTANTS = {
@@ -109,3 +133,24 @@ def test_a_mutant_is_caught(what, engine, wanted, tmp_path):
     (folder / file).write_text(text.replace(before, after))
     (answer,) = ask(engine, name, folder=folder)
     assert wanted[name].faults(answer)
+
+
+MISTOLD = {
+    "a share": ("causes.js", "p * (after.losses[x] - before", "(after.losses[x] - before"),
+    "a rival": ("causes.js", "spike.top, 'last'", "spike.top, 'first'"),
+    "a push": ("pushes.js", "coefficients[i] -= eta", "coefficients[i] += eta"),
+    "a half": ("events.js", "if (!isHalf || !isEven) return text;", "return text;"),
+    "a limit": ("causes.js", "Math.log(M) / slope", "0.5 * Math.log(M) / slope"),
+    "a place": ("causes.js", "spike.start - 1", "spike.start"),
+}
+
+
+@pytest.mark.parametrize("what", MISTOLD)
+def test_a_mutant_that_tells_other_causes_is_caught(what, engine, causes, tmp_path):
+    file, before, after = MISTOLD[what]
+    folder = shutil.copytree(ENGINE, tmp_path / "engine")
+    text = (folder / file).read_text()
+    assert before in text
+    (folder / file).write_text(text.replace(before, after))
+    answers = ask(engine, *SPIKING, folder=folder, parts=["causes"])
+    assert [answer["header"]["causes"] for answer in answers] != [*causes.values()]

@@ -121,7 +121,8 @@ def test_what_is_beyond_the_engine_is_left_to_the_server(engine):
     states = [state(**changes) for changes in BEYOND]
     assert not any(engine.values("index", "can", *([each] for each in states)))
     questions = [{"parts": ["runs"], "state": each} for each in states]
-    questions += [{"parts": [part], "state": state()} for part in ("causes", "pushes")]
+    questions += [{"parts": ["pushes"], "state": state(**run("adam"))}]
+    questions += [{"parts": ["everything"], "state": state()}]
     for answer in engine.call("index", "answer", *([each] for each in questions)):
         assert answer["error"] == "Beyond"
 

@@ -16,12 +16,12 @@ export class Local {
   }
 
   // { found } or { fault }, both null when a newer question has come; null if the question is for the server.
-  async answer(parts, state) {
+  async answer(parts, state, more = {}) {
     if (!this.worker) return null;
     const id = this.count += 1;
     const { header, arrays, error, beyond, isStale } = await new Promise((resolve) => {
       this.asked.set(id, resolve);
-      this.worker.postMessage({ id, parts, state });
+      this.worker.postMessage({ id, parts, state, ...more });
     });
     if (beyond) return null;
     if (isStale || error) return { found: null, fault: error ? { text: error } : null };

@@ -121,14 +121,14 @@ export class Server {
   }
 
   // What may take long, asked for alone and under a name of its own, so that nothing waits for it.
-  async later(part, state) {
-    const near = await this.local.answer([part], state);
+  async later(part, state, more = {}) { // of pushes: { step, run }
+    const near = await this.local.answer([part], state, more);
     if (near) return { found: near.found, fault: near.fault?.text ?? null };
     try {
       const answer = await fetch('/api/compute', {
         method: 'POST',
         headers: { 'Content-Type': 'application/json' },
-        body: JSON.stringify({ client: `${CLIENT}-${part}`, parts: [part], state }),
+        body: JSON.stringify({ client: `${CLIENT}-${part}`, parts: [part], state, ...more }),
       });
       if (answer.status === 200) return { found: decode(await answer.arrayBuffer()) };
       return { fault: answer.status === 204 ? null : (await answer.json()).error };

@@ -25,13 +25,13 @@ export function evenly(count, most) {
   return [...new Set(at)];
 }
 
-function roundEven(value) {
+export function roundEven(value) {
   const low = Math.floor(value), rest = value - low;
   return rest > 0.5 || (rest === 0.5 && low % 2) ? low + 1 : low;
 }
 
 // The learning rate of each step: a number, one per step, or changes on the way.
-function ratesOf({ learning_rate: rate, changes = [] }, steps) {
+export function ratesOf({ learning_rate: rate, changes = [] }, steps) {
   if (Array.isArray(rate)) return Float64Array.from(rate);
   const rates = new Float64Array(Math.max(steps, 1)).fill(rate);
   for (const { step, rate: next } of changes) rates.fill(next, Math.min(step, steps));

@@ -8,7 +8,7 @@ export class Events {
   constructor(N) {
     Object.assign(this, {
       N, firstPerfect: NEVER, lastImperfect: NEVER, lowest: Infinity, previous: Infinity, lastRise: NEVER,
-      inSpike: false, numSpikes: 0, top: 1, topStep: NEVER, spikes: [],
+      inSpike: false, numSpikes: 0, start: NEVER, top: 1, topStep: NEVER, ended: [],
     });
     this.wasRight = new Uint8Array(N);
     this.numForgotten = new Int32Array(N);
@@ -19,9 +19,9 @@ export class Events {
     if (error === 0) { if (this.firstPerfect === NEVER) this.firstPerfect = index; } else this.lastImperfect = index;
     const isAbove = loss > FACTOR * this.lowest, height = loss / this.lowest, starts = isAbove && !this.inSpike;
     if (loss > this.previous) this.lastRise = index;
-    if (this.inSpike && !isAbove) this.spikes.push([this.topStep, this.top]);
+    if (this.inSpike && !isAbove) this.ended.push({ start: this.start, top: this.topStep, height: this.top, end: index });
     if (starts || (isAbove && height > this.top)) { this.top = height; this.topStep = index; }
-    if (starts) this.numSpikes += 1;
+    if (starts) { this.numSpikes += 1; this.start = index; }
     this.inSpike = isAbove;
     this.lowest = loss !== loss ? NaN : Math.min(this.lowest, loss);
     this.previous = loss;
@@ -63,13 +63,17 @@ export class Events {
     return { ...words, events: listed.sort((a, b) => a.step - b.step) };
   }
 
+  // The highest spikes in the order of steps; one that has not ended has no end.
+  get spikes() {
+    const all = this.inSpike ? [...this.ended, { start: this.start, top: this.topStep, height: this.top, end: NaN }] : this.ended;
+    const highest = all.map((_, k) => k).sort((a, b) => (all[a].height === all[b].height ? a - b : all[b].height - all[a].height)).slice(0, LISTED);
+    return highest.sort((a, b) => a - b).map((k) => all[k]);
+  }
+
   spikeEvents(when) {
-    const all = this.inSpike ? [...this.spikes, [this.topStep, this.top]] : this.spikes;
-    const highest = all.map((_, k) => k).sort((a, b) => (all[a][1] === all[b][1] ? a - b : all[b][1] - all[a][1])).slice(0, LISTED);
-    return highest.sort((a, b) => a - b).map((k) => {
-      const [at, height] = all[k];
+    return this.spikes.map(({ top, height }) => {
       const text = Number.isFinite(height) ? `loss spike, ${general(height, 3)} times the lowest loss before it` : 'loss spike, from a loss that had fallen to zero';
-      return { kind: 'spike', step: when(at), tokens: [], text };
+      return { kind: 'spike', step: when(top), tokens: [], text };
     });
   }
 
@@ -105,12 +109,20 @@ function listedNames(tokens, names) {
   return `token${tokens.length > 1 ? 's' : ''} ${tokens.slice(0, 6).map((token) => names[token]).join(', ')}${more}`;
 }
 
-// A number with so many digits, as Python's format `g` writes it.
+// A number with so many digits, as Python's format `g` writes it: half of a last digit goes to the even one.
 export function general(value, digits) {
   if (!Number.isFinite(value)) return value !== value ? 'nan' : value > 0 ? 'inf' : '-inf';
   if (value === 0) return Object.is(value, -0) ? '-0' : '0';
-  const [mantissa, power] = value.toExponential(digits - 1).split('e'), k = Number(power);
-  if (k >= -4 && k < digits) return value.toFixed(digits - 1 - k).replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
-  const short = mantissa.includes('.') ? mantissa.replace(/0+$/, '').replace(/\.$/, '') : mantissa;
-  return `${short}e${k < 0 ? '-' : '+'}${String(Math.abs(k)).padStart(2, '0')}`;
+  const [mantissa, power] = rounded(value, digits).split('e'), k = Number(power);
+  const short = (text) => (text.includes('.') ? text.replace(/0+$/, '').replace(/\.$/, '') : text);
+  if (k >= -4 && k < digits) return short(Number(`${mantissa}e${k}`).toFixed(digits - 1 - k));
+  return `${short(mantissa)}e${k < 0 ? '-' : '+'}${String(Math.abs(k)).padStart(2, '0')}`;
+}
+
+function rounded(value, digits) {
+  const text = value.toExponential(digits - 1), [whole, power] = value.toExponential(100).split('e'), exact = whole.replace(/[-.]/g, '');
+  const isHalf = exact[digits] === '5' && /^0*$/.test(exact.slice(digits + 1)), isEven = Number(exact[digits - 1]) % 2 === 0;
+  if (!isHalf || !isEven) return text;
+  const kept = exact.slice(0, digits); // a half beside an even digit goes down, and JavaScript takes it up
+  return `${value < 0 ? '-' : ''}${kept[0]}${digits > 1 ? `.${kept.slice(1)}` : ''}e${power}`;
 }

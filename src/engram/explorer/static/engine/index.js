@@ -1,9 +1,12 @@
 // The engine: from the parts of a state that the page wants to the header and the arrays of the server's payload.
 
+import { causesOf } from './causes.js';
 import { descend, evenly } from './descent.js';
 import { flow } from './flow.js';
+import { needsWeights, decayOf } from './optimizers.js';
 import { hasPlane, problemOf, spanOf } from './problems.js';
 import { planePart } from './plane.js';
+import { Follower } from './pushes.js';
 import { numpyNormals } from './random.js';
 import { symbolOf } from './records.js';
 import { pythonLines } from './python.js';
@@ -25,16 +28,25 @@ export function answer(request) {
 }
 
 // The same piece by piece: between two of them whoever asks may go away.
-export function* answering({ parts, state: given }) {
+export function* answering({ parts, state: given, step = 0, run: number = 0 }) {
   const state = read(given, parts), problem = problemOf(state.problem), header = { version: VERSION }, arrays = {};
   const put = (prefix, found) => { for (const [name, values] of Object.entries(found)) arrays[`${prefix}.${name}`] = values; };
   if (parts.includes('runs')) {
     header.runs = [];
-    for (const [number, run] of state.runs.entries()) {
+    for (const [k, run] of state.runs.entries()) {
       const [words, series] = yield* runPart(state, run, problem);
       header.runs.push(words);
-      put(`runs.${number}`, series);
+      put(`runs.${k}`, series);
     }
+  }
+  if (parts.includes('causes')) {
+    header.causes = [];
+    for (const run of state.runs) header.causes.push(yield* causesPart(state, run, problem));
+  }
+  if (parts.includes('pushes')) {
+    const [words, shares] = yield* pushesPart(state, step, number, problem);
+    header.pushes = words;
+    put('pushes', shares);
   }
   if (parts.includes('plane')) {
     const [words, drawn] = planePart(state, problem);
@@ -71,6 +83,28 @@ function* runPart(state, table, problem) {
     status, status_text: run.text ?? TEXTS[status], needs_key: run.needsKey, unknown: {}, has_later: false,
     thresholds: run.thresholds, found: [], symbols: Object.fromEntries(extra.map((name) => [name, symbolOf(name)])),
   }, series];
+}
+
+// --- who pushed whom: of descents whose updates are linear in gradients ---
+
+const isLinear = (table) => table.kind !== 'flow' && !needsWeights(table) && !(decayOf(table) > 0) && table.sampling !== 'curriculum';
+const simulated = (state, table, problem) => (table.kind === 'flow' ? flow : descend)({ problem, table, steps: state.steps, W: startOf(state, problem), extra: [] });
+
+function* causesPart(state, table, problem) {
+  const { events } = yield* simulated(state, table, problem);
+  if (!events.numSpikes) return [];
+  if (!isLinear(table)) throw new Beyond("the causes of these spikes need the library's server.");
+  return yield* causesOf(problem, table, state.steps, startOf(state, problem), events.spikes);
+}
+
+function* pushesPart(state, step, number, problem) {
+  const table = state.runs[number], { N } = problem;
+  if (!table) throw new Refused(`run: must be one of the ${state.runs.length} runs, got ${number}.`);
+  if (table.kind === 'flow') throw new Refused('flow makes no steps, so that the pushes of one are not known.');
+  if (!isLinear(table)) throw new Beyond("these pushes need the library's server.");
+  const first = Math.min(step, state.steps - 1);
+  const { push, rest, change } = yield* new Follower(problem, table, state.steps, startOf(state, problem)).between(first, first + 1, 'first');
+  return [{ run: number, first, last: first + 1 }, { push: shaped(push, N, N), rest: shaped(rest, N), change: shaped(change, N) }];
 }
 
 // Where weights lie in the plane; what no token feels does not count.

@@ -118,9 +118,35 @@ function largestOfTridiagonal(diagonal, beside, size) {
   return (low + high) / 2;
 }
 
-// The largest eigenvalue of a symmetric operator on n numbers, by Lanczos iteration with a full basis.
-export function largestEigenvalue(apply, n, begin) {
+// An eigenvector of a symmetric tridiagonal matrix, by inverse iteration beside its eigenvalue.
+function eigenvectorOfTridiagonal(diagonal, beside, value, size) {
+  let v = new Float64Array(size).fill(1);
+  const shift = value + 4 * Number.EPSILON * Math.max(Math.abs(value), Number.MIN_VALUE * 2 ** 60);
+  for (let round = 0; round < 3; round++) {
+    const d = new Float64Array(size), y = v.slice(); // elimination without pivots: all of it lies below the shift
+    for (let i = 0; i < size; i++) {
+      const below = i ? beside[i - 1] / d[i - 1] : 0;
+      d[i] = diagonal[i] - shift - (i ? below * beside[i - 1] : 0) || -Number.EPSILON * Math.abs(shift);
+      if (i) y[i] -= below * y[i - 1];
+    }
+    for (let i = size - 1; i >= 0; i--) y[i] = (y[i] - (i + 1 < size ? beside[i] * y[i + 1] : 0)) / d[i];
+    const length = norm(y);
+    v = y.map((x) => x / length);
+  }
+  return v;
+}
+
+// The largest eigenvalue of a symmetric operator on n numbers, by Lanczos iteration with a full basis; its unit
+// eigenvector goes to `vector`, if that is given.
+export function largestEigenvalue(apply, n, begin, vector = null) {
   if (n === 0) return 0;
+  const ends = (value) => {
+    if (vector) {
+      vector.fill(0);
+      eigenvectorOfTridiagonal(diagonal, beside, value, diagonal.length).forEach((share, j) => { for (let i = 0; i < n; i++) vector[i] += share * basis[j][i]; });
+    }
+    return value;
+  };
   const basis = [], diagonal = [], beside = [], image = new Float64Array(n);
   let v = Float64Array.from(begin), size = norm(v), scale = 0, value = 0, before = Infinity;
   for (let i = 0; i < n; i++) v[i] /= size;
@@ -135,12 +161,12 @@ export function largestEigenvalue(apply, n, begin) {
     if (j % 4 === 3 || j === n - 1 || left <= 8 * n * Number.EPSILON * scale) {
       value = largestOfTridiagonal(diagonal, beside, j + 1);
       // Ritz values only rise, and at the end by less and less.
-      if (left <= 8 * n * Number.EPSILON * scale || (j > 10 && Math.abs(value - before) <= 1e-15 * scale)) return value;
+      if (left <= 8 * n * Number.EPSILON * scale || (j > 10 && Math.abs(value - before) <= 1e-15 * scale)) return ends(value);
       before = value;
     }
     beside.push(left);
     v = rest;
     for (let i = 0; i < n; i++) v[i] /= left;
   }
-  return value;
+  return ends(value);
 }

@@ -11,7 +11,7 @@ export class Refused extends Error {}
 
 const MOST_STEPS = 20000, MOST_RUNS = 4, MOST_EXTRA = 4, MOST_CHANGES = 4, MOST_TOKENS = 50;
 const RATES = [1e-6, 1e6], SEEDS = [0, 2 ** 31 - 1], FAR = [-1e4, 1e4];
-const PARTS = ['plane', 'runs', 'sharpness', 'python'];
+const PARTS = ['plane', 'runs', 'sharpness', 'causes', 'pushes', 'python'];
 
 // --- fields: the library's own bounds, and the page's (`here`) ---
 

@@ -1,6 +1,6 @@
 // The largest eigenvalue of the Hessian: exact where W moves in two directions at most, else by Lanczos.
 
-import { largestEigenvalue, times } from './linear.js';
+import { largestEigenvalue, times, transposedTimes } from './linear.js';
 import { gapOf, spanOf } from './problems.js';
 import { keyOf, normals } from './random.js';
 import { Readout, gradientOf, scoresOf } from './systems.js';
@@ -16,29 +16,42 @@ export function most(problem) {
 export const largestOfTwo = (a, b, c) => (a + c) / 2 + Math.hypot((a - c) / 2, b); // of [[a, b], [b, c]]
 
 export function sharpnessOf(problem, W) {
-  const tools = (problem.curvature ??= makeTools(problem)), { scores, readout } = tools;
+  const tools = toolsOf(problem), { scores, readout } = tools;
   scoresOf(problem, W, scores);
   if (scores.some((score) => !Number.isFinite(score))) return NaN;
   readout.see(scores);
   return tools.largest();
 }
 
+// The same with how its direction moves the margins of tokens, the largest scaled to 1; null if nothing moves.
+// Of equal eigenvalues it is the direction nearest to the library's random one, and of equal rivals the mean.
+export function sharpestOf(problem, W) {
+  const { M, d, k, labels } = problem, { A, s, B, r } = spanOf(problem), value = sharpnessOf(problem, W), { readout, small, apply } = toolsOf(problem);
+  const begin = transposedTimes(B, times(normals(keyOf(0), k * d), A, k, s, d), r, s, k), along = new Float64Array(r * s), change = new Float64Array(labels.length * M);
+  largestEigenvalue(apply, r * s, begin, along);
+  scoresOf(small, along, change);
+  const moved = Array.from(labels, (own, x) => change[x * M + own] - readout.ofRivals(x, change));
+  const largest = moved.reduce((top, each) => (Math.abs(each) > Math.abs(top) ? each : top), 0);
+  return { value, direction: Number.isFinite(largest) && largest !== 0 ? moved.map((each) => each / largest) : null };
+}
+
+const toolsOf = (problem) => (problem.curvature ??= makeTools(problem));
+
 function makeTools(problem) {
   const { N, M, d, k, inputs, outputs, probs } = problem, { B, r, A, s } = spanOf(problem), n = r * s;
   const readout = new Readout(problem), scores = new Float64Array(N * M), E = times(inputs, A, N, s, d);
-  if (M === 2 && s <= 2) {
-    const contrast = gapOf(problem).reduce((sum, value) => sum + value * value, 0);
-    return { scores, readout, largest: () => (n ? contrast * inPlane(N, s, E, probs, readout) : 0) };
-  }
   // The same problem in coordinates of the span.
   const small = { N, M, d: s, k: r, inputs: E, outputs: times(outputs, B, M, r, k) };
-  const change = new Float64Array(N * M), bent = new Float64Array(N * M), begin = normals(keyOf(0), n);
+  const change = new Float64Array(N * M), bent = new Float64Array(N * M);
   const apply = (v, out) => {
     scoresOf(small, v, change);
     readout.bent(change, bent);
     gradientOf(small, bent, out);
   };
-  return { scores, readout, largest: () => largestEigenvalue(apply, n, begin) };
+  const contrast = M === 2 ? gapOf(problem).reduce((sum, value) => sum + value * value, 0) : NaN, isPlane = M === 2 && s <= 2;
+  const begin = isPlane ? null : normals(keyOf(0), n);
+  const largest = isPlane ? () => (n ? contrast * inPlane(N, s, E, probs, readout) : 0) : () => largestEigenvalue(apply, n, begin);
+  return { scores, readout, small, apply, largest };
 }
 
 // Of sum p q (1 - q) e e^T.

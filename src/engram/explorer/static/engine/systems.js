@@ -71,6 +71,14 @@ class Margins {
     out[2 * N] = 0;
   }
 
+  // p (q - 1_own) for each pair, (N, 2); and scores of which these are the margins.
+  residual(law, out) {
+    const { labels } = this.problem;
+    labels.forEach((own, x) => { out[2 * x + own] = -law[x] * this.wrong[x]; out[2 * x + 1 - own] = law[x] * this.wrong[x]; });
+  }
+
+  scoresAt(state, out) { this.problem.labels.forEach((own, x) => { out[2 * x + own] = state[x]; out[2 * x + 1 - own] = 0; }); }
+
   bend(direction, out) {
     const N = this.margins.length, { K, wrong, law } = this;
     for (let x = 0; x < N; x++) out[N + x] = law[x] * wrong[x] * (1 - wrong[x]) * direction[x];
@@ -143,6 +151,19 @@ export class Readout {
     this.error = error;
   }
 
+  // Of numbers for each pair, that of a token's strongest rival; the mean of those that tie.
+  ofRivals(x, values) {
+    const { M, labels, mass } = this;
+    let top = -1, sum = 0, count = 0;
+    for (let y = 0; y < M; y++) {
+      if (y === labels[x] || mass[x * M + y] < top) continue;
+      if (mass[x * M + y] > top) { top = mass[x * M + y]; sum = 0; count = 0; }
+      sum += values[x * M + y];
+      count += 1;
+    }
+    return sum / count;
+  }
+
   // p (q - 1_own) for each pair: of the own class, minus the mass of the others.
   residual(law, out) {
     const { N, M, labels, mass, wrong } = this;
@@ -178,6 +199,8 @@ class Scored {
     this.part = new Float64Array(problem.N * problem.M);
   }
 
+  residual(law, out) { this.readout.residual(law, out); }
+
   look() {
     this.readout.look();
     this.loss = this.readout.loss;
@@ -203,6 +226,7 @@ class Particles extends Scored {
   }
 
   see(state) { this.readout.see(state); }
+  scoresAt(state, out) { out.set(state.subarray(0, out.length)); }
 
   spread(out) {
     const { N, M } = this.problem, count = N * M;
@@ -239,6 +263,7 @@ export class Memory extends Scored {
 
   start(W) { return Float64Array.from(W); }
   see(state) { scoresOf(this.problem, state, this.scores); this.readout.see(this.scores); }
+  scoresAt(state, out) { scoresOf(this.problem, state, out); }
   pull(law, out) { this.readout.residual(law, this.part); gradientOf(this.problem, this.part, out); }
 
   bend(direction, out) {

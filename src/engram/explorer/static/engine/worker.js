@@ -1,4 +1,4 @@
-// The engine in a worker: { id, parts, state } in; { id, header, arrays }, { id, error }, { id, beyond } or { id, isStale } out.
+// The engine in a worker: { id, parts, state } in, for pushes with { step, run }; { id, header, arrays }, { id, error }, { id, beyond } or { id, isStale } out.
 // A newer request ends the older ones.
 
 import { Beyond, Refused, answering } from './index.js';
@@ -26,9 +26,9 @@ async function work() {
   isAtWork = false;
 }
 
-async function answerTo({ id, parts, state }) {
+async function answerTo({ id, ...request }) {
   try {
-    const pieces = answering({ parts, state });
+    const pieces = answering(request);
     let since = performance.now(), piece = pieces.next();
     for (; !piece.done; piece = pieces.next()) {
       if (performance.now() - since < LONGEST) continue;
