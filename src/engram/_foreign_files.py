@@ -2,10 +2,11 @@
 
 import math
 import os
+import stat
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from engram._errors import InputError
 from engram._memory_limits import check_bytes
@@ -94,13 +95,18 @@ def _unpacks_beyond(packed: bytes, size: int) -> bool:
 
 
 def check_links(path: str | os.PathLike[str]) -> None:
-    """Refuse a folder with symbolic links in it."""
+    """Refuse a folder with symbolic links in it, or with what is not a file: reading a pipe never ends."""
     for folder, folders, files in os.walk(path):
         for name in (*folders, *files):
-            if os.path.islink(link := os.path.join(folder, name)):
+            mode = os.lstat(place := os.path.join(folder, name)).st_mode
+            if stat.S_ISLNK(mode):
                 raise InputError(
-                    f"{os.fspath(path)} has a symbolic link in it: {link}. A store must hold its files "
+                    f"{os.fspath(path)} has a symbolic link in it: {place}. A store must hold its files "
                     "itself. Put the file in place of the link."
+                )
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise InputError(
+                    f"{os.fspath(path)} has something in it that is not a file: {place}. Remove it."
                 )
 
 
@@ -132,15 +138,33 @@ def _may_be_chunk(file: Path) -> bool:
 
 
 def expands_to(file: Path) -> int | None:
-    """The size to which a Zstandard frame says it expands; None if it does not say, 0 if it is none."""
+    """The size to which a Zstandard frame says it expands; None if it does not say, 0 if it is none.
+
+    Another frame behind it would be unpacked as well, so that there must be none.
+    """
     with open(file, "rb") as opened:
         head = opened.read(18)
-    if head[1:4] not in _FRAMES:  # nothing unpacks it
-        return 0
-    if len(head) < 6 or head[0] != 0x28 or head[1:4] != _FRAMES[0]:
-        return None
-    is_single, dictionary = head[4] >> 5 & 1, (0, 1, 2, 4)[head[4] & 3]
-    width = (is_single, 2, 4, 8)[head[4] >> 6]
-    begin = 6 - is_single + dictionary
-    size = int.from_bytes(head[begin : begin + width], "little") + 256 * (width == 2)
-    return size if width else None
+        if head[1:4] not in _FRAMES:  # nothing unpacks it
+            return 0
+        if len(head) < 6 or head[0] != 0x28 or head[1:4] != _FRAMES[0]:
+            return None
+        is_single, dictionary = head[4] >> 5 & 1, (0, 1, 2, 4)[head[4] & 3]
+        width = (is_single, 2, 4, 8)[head[4] >> 6]
+        begin = 6 - is_single + dictionary
+        size = int.from_bytes(head[begin : begin + width], "little") + 256 * (width == 2)
+        end = _end_of_frame(opened, begin + width, has_checksum=bool(head[4] >> 2 & 1))
+        return size if width and end >= opened.seek(0, os.SEEK_END) else None
+
+
+def _end_of_frame(opened: BinaryIO, place: int, *, has_checksum: bool) -> int:
+    """Where a frame of Zstandard ends whose first block is at a place; beyond the file if it is cut short."""
+    is_last = False
+    while not is_last:
+        opened.seek(place)
+        block = opened.read(3)
+        if len(block) < 3:
+            return place + 3
+        word = int.from_bytes(block, "little")
+        is_last, is_repeated, size = bool(word & 1), word >> 1 & 3 == 1, word >> 3
+        place += 3 + (1 if is_repeated else size)
+    return place + 4 * has_checksum

@@ -130,11 +130,14 @@ def test_frames_of_our_own_say_their_sizes(tmp_path):
     text[:] = np.array(["a", "bcd"], object)
     check_zarr(tmp_path / "a.zarr", group)
     frame = b"\x28\xb5\x2f\xfd\x00\x58\x03\x00\x00\x00"
-    for unknown in (frame, b"\x50\x2a\x4d\x18" + bytes(4) + frame, b"\x27" + frame[1:], frame[:5]):
-        (tmp_path / "a.zarr" / "one" / "c").write_bytes(unknown)
+    one, many = (tmp_path / "a.zarr" / chunk for chunk in ("one/c", "many/c/0"))
+    twice = one.read_bytes() + many.read_bytes()  # whose second frame would be unpacked as well
+    skipped = b"\x50\x2a\x4d\x18" + bytes(4) + frame
+    for unknown in (frame, skipped, b"\x27" + frame[1:], frame[:5], twice):
+        one.write_bytes(unknown)
         with pytest.raises(ValueError, match="`one` does not say to how many bytes"):
             check_zarr(tmp_path / "a.zarr", group)
-    (tmp_path / "a.zarr" / "one" / "c").write_bytes(b"junk")  # cannot be read, nor expands
+    one.write_bytes(b"junk")  # cannot be read, nor expands
     check_zarr(tmp_path / "a.zarr", group)
 
 

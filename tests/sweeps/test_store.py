@@ -1,6 +1,7 @@
 """The store of a sweep: what is lost is computed again, what is damaged is reported, two may write it."""
 
 import json
+import os
 import shutil
 import warnings
 
@@ -105,6 +106,14 @@ def test_symbolic_links_are_refused(store, tmp_path, place):
     (store / place).unlink()
     (tmp_path / "elsewhere").rename(store / place)
     assert "reused 3" in made(tmp_path / "link.zarr").attrs["summary"]
+
+
+def test_a_pipe_in_the_place_of_a_chunk_is_not_waited_for(store):
+    (store / "height" / "c" / "1" / "0").unlink()
+    os.mkfifo(store / "height" / "c" / "1" / "0")
+    for use in (made, sweeps.open_sweep):
+        with pytest.raises(InputError, match=r"not a file: .*height/c/1/0. Remove it"):
+            use(store)
 
 
 @pytest.mark.parametrize("place", ["height/c/1/0", "done/c/1/0", "x/c/0"])

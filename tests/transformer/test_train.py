@@ -211,6 +211,9 @@ def test_resume_rejects_folders_that_are_not_whole(tmp_path):
         tf.train(other, engram.GradientDescent(5.0, 80), out=run)
     with tf.Folder(run).locked(), pytest.raises(InputError, match="another process is training in"):
         tf.train(other, descent, out=run)
+    (run / "config.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(InputError, match="config.toml cannot be read"):
+        tf.train(other, descent, out=run)
 
 
 def test_resume_rejects_other_dynamics_of_ones_own(tmp_path):

@@ -49,7 +49,7 @@ class Folder:
         """Refuse to continue another training; more steps than before are welcome."""
         try:
             old = tomllib.loads(self._config_path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(
                 f"{self._config_path} cannot be read ({error}). Move the folder away."
             ) from None
