@@ -6,6 +6,7 @@ import io
 import re
 import runpy
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,11 @@ def test_the_architecture_names_files_that_exist():
     others = ("src/engram/", "out/train/", "cli/_NAME.py")
     for name in names:
         assert name in others or list(sources.glob(f"**/{name.rstrip('/')}")), name
+
+
+def test_the_architecture_shows_the_layers_that_are_checked():
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    block = (DOCS / "architecture.md").read_text().split("```")[1]
+    shown = [re.split(r" {3,}", line)[0] for line in block.strip().splitlines()]
+    assert shown == contract["layers"]
