@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import engram
-from engram.diagnosis import by_frequency, explain, forgetting, interference
+from engram.diagnosis import (
+    by_frequency,
+    draw_forgetting,
+    draw_interference,
+    explain,
+    forgetting,
+    interference,
+)
 from engram.diagnosis._pictures import _states_at
 from engram.diagnosis._sentences import push_rows
 
@@ -144,6 +151,21 @@ def test_the_sharpest_direction_of_a_preconditioned_method_is_named():
     assert known.is_crossed
     assert known.direction.prod() < 0
     assert "the sharpest direction moves token 1 against token 0" in str(explain(run))
+
+
+def test_names_that_look_like_formulas_are_drawn_as_they_are():
+    problem, frequent, rare = hidden_pair(0)
+    names = [f"$\\frac{x}$" for x in range(N)]
+    names[frequent], names[rare] = "_often", "$$"
+    tables = problem.inputs, problem.outputs, problem.probs, problem.targets
+    run = engram.simulate(engram.Problem(*tables, names=names), engram.GradientDescent(600.0, 60))
+    explanation = explain(run, most=1)
+    figure = explanation.plot()
+    legend = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    assert legend[:2] == [r"\$\$", " _often"]
+    pushes = explanation.spikes[0].pushes
+    for each in (figure, explanation.graph(), draw_interference(pushes), draw_forgetting(run)):
+        each.canvas.draw()
 
 
 def test_run_without_a_spike_says_so():

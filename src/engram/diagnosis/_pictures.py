@@ -9,9 +9,11 @@ from matplotlib.colors import ListedColormap, SymLogNorm
 from matplotlib.figure import Figure
 
 from engram._checks import InputError, check_choice
+from engram.pictures import shown_name
 from engram.plotting import COLOURS, WIDE, new_figure, style
 
 _FEW = 5  # tokens that are drawn apart
+_MOST_LABELS = 40  # of an axis
 _PATIENCE = 0.6  # of a spike's length shown before and after it
 _RECALLED, _FORGOTTEN = "#9ecae1", "#D55E00"
 Order = Literal["frequency", "class", "cluster"]
@@ -63,7 +65,7 @@ def _draw_loss(axes: Axes, run: xr.Dataset, spike: Any, window: slice) -> None:
     axes.plot(shown[_along(run)], shown["loss"], color="black", marker=".", ms=3)
     axes.axvspan(spike.first, spike.peak, color=COLOURS[4], alpha=0.25, lw=0)
     axes.set_yscale("log")
-    axes.set(xlabel=_along(run), ylabel="loss", title="The spike")
+    axes.set(xlabel=_along(run), ylabel="loss", title=f"The spike at {spike.peak:g}")
 
 
 def _draw_margins(
@@ -74,11 +76,15 @@ def _draw_margins(
     if "margins" in run:
         shown = run.isel({_along(run): window})
         for x, colour in zip(tokens, COLOURS, strict=False):
-            axes.plot(shown[_along(run)], shown["margins"][:, x], color=colour, label=names[x])
+            axes.plot(
+                shown[_along(run)], shown["margins"][:, x], color=colour, label=shown_name(names[x])
+            )
     else:
         for x, colour in zip(tokens, COLOURS, strict=False):
             ends = [float(spike.pushes[f"margin_{when}"][x]) for when in ("before", "after")]
-            axes.plot([spike.first, spike.peak], ends, "o-", color=colour, label=names[x])
+            axes.plot(
+                [spike.first, spike.peak], ends, "o-", color=colour, label=shown_name(names[x])
+            )
     axes.legend(title="token")
     axes.set(xlabel=_along(run), ylabel="margin", title="Margins of those concerned")
 
@@ -88,12 +94,12 @@ def _draw_pushes(axes: Axes, spike: Any, tokens: list[int], names: list[str]) ->
     risen = [x for x, share in spike.risen.top(2) if share > 0.01]
     push = spike.pushes["push"].values
     others = [x for x in range(push.shape[1]) if x not in tokens]
-    rows = [*(names[x] for x in tokens), *(["others"] if others else [])]
+    rows = [*(shown_name(names[x]) for x in tokens), *(["others"] if others else [])]
     height = 0.8 / max(len(risen), 1)
     for k, x in enumerate(risen):
         values = [*push[x, tokens], *([push[x, others].sum()] if others else [])]
         places = np.arange(len(rows)) + k * height
-        axes.barh(places, values, height, color=COLOURS[k], label=f"on {names[x]}")
+        axes.barh(places, values, height, color=COLOURS[k], label=f"on {shown_name(names[x])}")
     axes.axvline(0, color="0.4", lw=0.6)
     axes.set_yticks(np.arange(len(rows)) + 0.4 - height / 2, rows)
     axes.invert_yaxis()
@@ -114,16 +120,16 @@ def draw_interference(pushes: xr.Dataset, *, order: Order = "frequency") -> Figu
     check_choice("order", order, ("frequency", "class", "cluster"))
     places = _order(pushes, order)
     values = pushes["push"].values[np.ix_(places, places)]
-    labels = [str(label) for label in pushes["token"].values[places]]
+    labels = [shown_name(str(label)) for label in pushes["token"].values[places]]
     largest = np.abs(values).max() or 1.0
     with style():
         figure = new_figure(0.62 * WIDE, 0.54 * WIDE)
         axes = figure.subplots()
         norm = SymLogNorm(largest / 100, vmin=-largest, vmax=largest)
         image = axes.imshow(values, cmap="PuOr", norm=norm, interpolation="nearest")
-        if len(labels) <= 40:
-            axes.set_xticks(range(len(labels)), labels, rotation=90)
-            axes.set_yticks(range(len(labels)), labels)
+        shown = range(0, len(labels), -(-len(labels) // _MOST_LABELS))
+        axes.set_xticks(shown, [labels[k] for k in shown], rotation=90)
+        axes.set_yticks(shown, [labels[k] for k in shown])
         sorted_by = {
             "frequency": "most frequent first",
             "class": "by class",
@@ -188,7 +194,13 @@ def draw_graph(pushes: xr.Dataset, *, strongest: int = 20) -> Figure:
             )  # fmt: skip
         if len(order) <= 60:
             for token, label in enumerate(pushes["token"].values):
-                axes.text(1.12 * x[token], 1.12 * y[token], str(label), ha="center", va="center")
+                axes.text(
+                    1.12 * x[token],
+                    1.12 * y[token],
+                    shown_name(str(label)),
+                    ha="center",
+                    va="center",
+                )
         axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3))
         axes.set_title("Strongest pushes: blue raises a margin, orange lowers it")
     return figure
@@ -220,11 +232,12 @@ def draw_forgetting(run: xr.Dataset) -> Figure:
         below.invert_yaxis()
         if len(order) <= 30:
             below.set_yticks(
-                np.arange(len(order)) + 0.5, [str(t) for t in run["token"].values[order]]
+                np.arange(len(order)) + 0.5,
+                [shown_name(str(t)) for t in run["token"].values[order]],
             )
         for colour, text in ((_RECALLED, "recalled"), (_FORGOTTEN, "forgotten")):
             below.plot([], [], "s", color=colour, label=text)
-        below.legend(loc="upper right", frameon=True)
+        below.legend(loc="upper left", frameon=True)  # nothing is learnt yet
     return figure
 
 

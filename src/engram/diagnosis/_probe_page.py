@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from engram import plotting
 from engram.diagnosis._page import Section, write_page
+from engram.pictures import shown_name
 from engram.plotting import COLOURS
 from engram.problem import show_name
 
@@ -87,7 +88,9 @@ def draw_probe(dataset: xr.Dataset) -> Figure:
         axes = figure.subplots(1, 3 if single else 2)
         for place, (name, one) in reversed(list(enumerate(matrices))):  # the best ones on top
             colour = COLOURS[place] if place < coloured else "0.8"
-            label = _escaped(name) if place < coloured else "others" if place == coloured else None
+            label = (
+                shown_name(name) if place < coloured else "others" if place == coloured else None
+            )
             for panel, values in zip(
                 axes, (np.sort(one.margins), one.singular_values), strict=False
             ):
@@ -118,12 +121,8 @@ def _draw_pushes(figure: Figure, axes: Axes, one: xr.Dataset) -> None:
     others = push[~np.eye(len(push), dtype=bool)]
     size = float(np.abs(others).max(initial=0.0)) or 1.0
     image = axes.imshow(push, cmap="RdBu", vmin=-size, vmax=size, interpolation="nearest")
-    figure.colorbar(image, ax=axes, shrink=0.85)
+    figure.colorbar(image, ax=axes, shrink=0.85, label="change of margin per unit of time")
     axes.set(xlabel="source, by frequency", ylabel="token, by frequency", title="pushes on margins")
-
-
-def _escaped(text: str) -> str:
-    return show_name(text).replace("$", r"\$")  # a dollar sign would begin a formula
 
 
 def write_probe_page(dataset: xr.Dataset, path: str | os.PathLike[str], title: str) -> None:

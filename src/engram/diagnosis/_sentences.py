@@ -30,7 +30,11 @@ def as_html(told: list[list[str]], picture: Figure | None = None) -> str:
         f"<h4>{html.escape(sentences[0])}</h4><ul>{item}</ul>"
         for sentences, item in zip(rest, items, strict=True)
     )
-    image = f'<img alt="" src="data:image/png;base64,{png_text(picture, 150)}">' if picture else ""
+    image = (
+        f'<img alt="" style="max-width:100%" src="data:image/png;base64,{png_text(picture, 150)}">'
+        if picture
+        else ""
+    )
     return f"<div><p>{html.escape(' '.join(head))}</p>{''.join(blocks)}{image}</div>"
 
 

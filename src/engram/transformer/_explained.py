@@ -89,10 +89,13 @@ def _carried(parts: xr.Dataset, names: list[str], rise: float) -> str:
 def formation_sentences(formed: xr.Dataset) -> list[str]:
     """When the memories of each matrix form."""
 
-    def when(share: str, step: float) -> str:
-        return (
-            f"{share} from step {step:g} on" if math.isfinite(step) else f"never {share} for good"
-        )
+    def when(half: float, most: float) -> str:
+        known = [
+            f"{share} from step {step:g} on"
+            for share, step in (("half of them", half), ("nine tenths", most))
+            if math.isfinite(step)
+        ]
+        return ", ".join(known) or "never half of them for good"
 
     sentences = []
     for name, words in WORDS.items():
@@ -102,7 +105,7 @@ def formation_sentences(formed: xr.Dataset) -> list[str]:
         last = f" (the last of them from step {steps[lasting].max():g} on)" if lasting.any() else ""
         sentences.append(
             f"{words} recalls {lasting.sum()} of {len(steps)} memories at the end{last}: "
-            f"{when('half of them', half)}, {when('nine tenths', most)}."
+            f"{when(half, most)}."
         )
     return sentences
 
