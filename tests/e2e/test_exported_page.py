@@ -98,6 +98,61 @@ def test_the_page_begins_at_its_address_and_its_links_hold_the_state(visit):
     assert state["runs"][0]["learning_rate"] == 0.25
 
 
+def test_a_first_visit_is_guided_in_three_steps_once(visit):
+    page = visit.page
+    page.goto(visit.address)
+    visit.settle("engram.redraws > 0")
+    assert page.is_visible("#guide")
+    for _ in range(3):
+        page.click("#guide-next")
+    assert page.is_hidden("#guide")
+    page.goto(f"{visit.address}?again")
+    visit.settle("engram.redraws > 0")
+    assert page.is_hidden("#guide")
+
+
+def test_settings_are_kept_beside_others_and_in_the_link(visit):
+    page = visit.page
+    visit.open("#preset=fig2")
+    page.click("#keep")
+    assert page.is_visible("#kept-plane")
+    page.fill("#rate-0", "2")
+    page.press("#rate-0", "Tab")
+    visit.settle()
+    assert "gd, η = 10; gd, η = 1" in page.text_content("#kept-words")
+    visit.open("#" + page.url.split("#")[1])
+    visit.settle("!document.getElementById('kept').hidden")
+    assert "gd, η = 10; gd, η = 1" in page.text_content("#kept-words")
+    assert page.input_value("#rate-0") == "2"
+    page.click("#kept-back")
+    visit.settle()
+    assert page.input_value("#rate-0") == "10"
+    page.click("#kept-drop")
+    assert page.is_hidden("#kept")
+    assert "kept" not in page.url
+
+
+def test_a_token_and_a_run_are_followed_by_clicks(visit):
+    page = visit.page
+    visit.open("#preset=fig2")
+    assert "4 loss spikes" in page.text_content("#happened")
+    page.click("#legend button >> nth=1")
+    visit.settle()
+    assert "Margins of run 2" in page.text_content("#margins-title")
+    page.click("#legend button >> nth=0")
+    page.select_option("#follow", "1")
+    visit.settle()
+    assert "follow=1" in page.url
+    box = page.locator("#margins").bounding_box()
+    # Token 0 is the upper line at the fifth step.
+    page.mouse.click(box["x"] + 52 + (box["width"] - 72) * 5 / 34, box["y"] + 8 + 6)
+    visit.settle()
+    assert page.evaluate("engram.state.show.follow") == 0
+    page.mouse.click(box["x"] + 52 + (box["width"] - 72) * 5 / 34, box["y"] + 8 + 6)
+    visit.settle()
+    assert page.evaluate("engram.state.show.follow") is None
+
+
 def test_the_page_writes_python_and_says_what_is_beyond_it(visit):
     page = visit.page
     visit.open("#preset=fig2")

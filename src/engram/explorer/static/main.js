@@ -4,6 +4,8 @@ import { Controls, copy, make, setText } from './controls.js';
 import { save, toJson, toPng, toSvg } from './exports.js';
 import { RUNS, SHAPES, number, tokenColour } from './looks.js';
 import { GIVEN } from './given.js';
+import { beginGuide } from './guide.js';
+import { Kept } from './kept.js';
 import { Panel } from './pens.js';
 import * as P from './pictures.js';
 import { Server } from './server.js';
@@ -26,7 +28,7 @@ const page = {
 };
 globalThis.engram = page; // for the curious, and for tests
 
-let controls, server, asked = 0, areControlsOld = false, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [], extras = [];
+let controls, server, kept, asked = 0, areControlsOld = false, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [], extras = [];
 
 // --- changes ---
 
@@ -64,12 +66,14 @@ function load(id) {
 
 // The address follows the state; the back button goes back change by change, not pixel by pixel.
 function remember(key) {
-  const hash = toHash(page.state), clock = performance.now();
+  const hash = addressOf(page.state), clock = performance.now();
   if (hash === location.hash) return;
   const isSame = key === lastPush.key && clock - lastPush.at < 1000 && key !== 'preset';
   write(hash, isSame);
   lastPush = { key, at: clock };
 }
+
+const addressOf = (state) => toHash(state) + (kept?.address ?? '');
 
 // A page within another's text (`srcdoc`) has no address of its own.
 function write(hash, isSame) {
@@ -94,6 +98,7 @@ function fromAddress() {
   page.state = state;
   play(false);
   dim();
+  kept.fromAddress(location.hash, page.presets);
   edit(['plane', 'runs'], { final: false });
   showControls();
   if (faults.length) note(`This link has errors; defaults are used instead: ${faults.join('; ')}.`);
@@ -113,11 +118,18 @@ function showControls() {
 
 // --- answers ---
 
+// What is drawn of an answer.
+function partsIn(header, arrays) {
+  const under = (prefix) => Object.fromEntries(Object.entries(arrays).filter(([name]) => name.startsWith(prefix)).map(([name, values]) => [name.slice(prefix.length), values]));
+  return {
+    ...(header.plane ? { plane: { ...header.plane, ...under('plane.') } } : {}),
+    ...(header.runs ? { runs: header.runs.map((run, k) => ({ ...run, ...under(`runs.${k}.`) })) } : {}),
+  };
+}
+
 function answer(state, parts, header, arrays) {
   const old = page.data, data = { state: { ...copy(page.state), ...state }, plane: old?.plane, runs: old?.runs, asked: header.runs ? state : old?.asked };
-  const under = (prefix) => Object.fromEntries(Object.entries(arrays).filter(([name]) => name.startsWith(prefix)).map(([name, values]) => [name.slice(prefix.length), values]));
-  if (header.plane) data.plane = { ...header.plane, ...under('plane.') };
-  if (header.runs) data.runs = header.runs.map((run, k) => ({ ...run, ...under(`runs.${k}.`) }));
+  Object.assign(data, partsIn(header, arrays));
   if (!data.plane || !data.runs) return;
   if (isReplay(data.state)) {
     data.state.runs = data.runs.map(({ name }) => ({ kind: name }));
@@ -173,7 +185,7 @@ function choose(k) {
 }
 
 function remeasure() {
-  for (const panel of [...Object.values(panels), ...fans, ...extras]) panel.measure();
+  for (const panel of [...Object.values(panels), ...fans, ...extras, ...kept.panels]) panel.measure();
   redraw();
 }
 
@@ -185,7 +197,7 @@ function drawNow() {
   const { data } = page;
   if (!data) return;
   const shown = data.plane.has_plane ? ['plane', 'loss', 'error', 'margins', 'sharpness'] : ['loss', 'error', 'sharpness'];
-  for (const panel of [...shown.map((name) => panels[name]), ...fans, ...extras]) if (dirty) panel.base(); else panel.cursor();
+  for (const panel of [...shown.map((name) => panels[name]), ...fans, ...extras, ...kept.panels]) if (dirty) panel.base(); else panel.cursor();
   if (dirty) {
     if (areControlsOld || Number($('cursor').max) !== shownSteps()) showControls(); else placeHandle();
     page.redraws += 1;
@@ -441,7 +453,7 @@ function wireExports() {
     if (!page.data) return note('Nothing is drawn yet.');
     try { return await work(); } catch (error) { return refuse(error.message); }
   };
-  $('copy-link').addEventListener('click', () => { write(toHash(page.state), true); copyText(location.href.split('#')[0] + toHash(page.state), 'Link'); });
+  $('copy-link').addEventListener('click', () => { write(addressOf(page.state), true); copyText(location.href.split('#')[0] + addressOf(page.state), 'Link'); });
   $('save-png').addEventListener('click', orSay(async () => save('engram.png', await toPng(page.data))));
   $('save-svg').addEventListener('click', orSay(async () => save('engram.svg', toSvg(page.data), 'image/svg+xml')));
   $('save-json').addEventListener('click', orSay(async () => save('engram.json', toJson(page.data, await python(), location.href.split('#')[0] + toHash(drawn())), 'application/json')));
@@ -465,6 +477,7 @@ function beginInMotion() {
   if (location.hash || calm.matches) return;
   const stops = ['pointerdown', 'keydown', 'wheel', 'input'];
   const stop = ({ target, key }) => {
+    if (target.closest?.('#guide')) return;
     for (const name of stops) removeEventListener(name, stop, true);
     isFirstLook = false;
     if (target.id !== 'play' && key !== ' ') play(false); // those stop it themselves
@@ -508,6 +521,14 @@ async function begin() {
   controls = new Controls(page);
   controls.showPresets(page.presets);
   makePanels();
+  kept = new Kept({ cursor: now, measure: remeasure, remember: () => remember('keep'), compute: async (state) => {
+    const { found, fault } = await server.once(['plane', 'runs'], forServer(state));
+    if (fault) note(fault.text);
+    return found && { state, ...partsIn(found.header, found.arrays) };
+  } });
+  $('keep').addEventListener('click', () => { if (page.data) kept.keep({ ...page.data, state: { ...copy(page.data.state), preset: page.state.preset } }); });
+  $('kept-back').addEventListener('click', () => { page.state = copy(kept.data.state); dim(); edit(['plane', 'runs'], { final: true, key: 'kept' }); });
+  $('kept-drop').addEventListener('click', () => { kept.keep(null); $('keep').focus(); });
   for (const id of ['loss', 'error', 'margins', 'sharpness']) follow($(id));
   wireStart();
   wireExports();
@@ -518,10 +539,11 @@ async function begin() {
   $('open-controls').addEventListener('click', () => openControls(!$('controls').classList.contains('open')));
   addEventListener('keydown', onKey);
   addEventListener('popstate', () => { lastPush.key = null; fromAddress(); });
-  addEventListener('hashchange', () => { if (location.hash !== handled && location.hash !== toHash(page.state)) fromAddress(); });
+  addEventListener('hashchange', () => { if (location.hash !== handled && location.hash !== addressOf(page.state)) fromAddress(); });
   new ResizeObserver(remeasure).observe(document.querySelector('main'));
   beginInFrame();
   beginInMotion();
+  beginGuide();
   fromAddress();
 }
 

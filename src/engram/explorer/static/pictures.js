@@ -340,7 +340,7 @@ function drawFan(pen, w, data, run, y, values) {
 
 // The token whose line is nearest to a place in a picture of margins, if one is near.
 export function tokenAt(w, h, data, k, px, py) {
-  const run = data.runs[k], x = stepAxis(data, w), y = marginAxis([run], h), count = run.margins?.shape[1] ?? 0, at = recordAt(run, x.back(px));
+  const run = data.runs[k], x = stepAxis(data, w), y = marginAxis([run], h), count = run.margins?.shape[1] ?? 0, at = recordAt(run, Math.round(x.back(px)));
   let best = [12, null];
   for (let token = 0; token < count; token++) {
     const away = Math.abs(y(run.margins[at * count + token]) - py);

@@ -101,6 +101,14 @@ export class Server {
     if (fault && state === this.state) this.handlers.refused(fault.text);
   }
 
+  // The answer for a state that is shown beside the page's own; a newer question may end it, then it is asked again.
+  async once(parts, state) {
+    for (;;) {
+      const { found, fault } = await this.local.answer(parts, await this.whole(state)) ?? await this.compute(parts, state);
+      if (found || fault) return { found, fault };
+    }
+  }
+
   // A state with all that the engine needs: a problem of one's own is fetched once.
   async whole(state) {
     const { kind, name } = state.problem;
