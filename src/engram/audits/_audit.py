@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from engram._checks import InputError, check_count
 from engram._progress import progress_bar
 from engram.audits._claim import Claim, Finding
@@ -131,7 +133,9 @@ def _claims_in(path: str | Path) -> list[Claim]:
 
 def _examine(claim: Claim, seed: int) -> Finding:
     began = time.perf_counter()
-    printed = None if claim.printed is None else claim.printed(seed)
-    corrected = None if claim.amendment is None else claim.amendment.check(seed)
-    certificates = () if claim.certificates is None else tuple(claim.certificates())
+    # Matrices are small here, and threads that wait for one another would take most of the time.
+    with threadpool_limits(1, user_api="blas"):
+        printed = None if claim.printed is None else claim.printed(seed)
+        corrected = None if claim.amendment is None else claim.amendment.check(seed)
+        certificates = () if claim.certificates is None else tuple(claim.certificates())
     return Finding(claim, printed, corrected, certificates, time.perf_counter() - began)

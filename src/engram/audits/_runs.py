@@ -74,6 +74,31 @@ def _of_one_shape(problems: Any, weights: Any) -> tuple[np.ndarray, ...]:
     return inputs, outputs, stack("probs"), stack("labels"), scores
 
 
+def _of_one_token(rate: Any, norms: Any, start: Any) -> tuple[np.ndarray, ...]:
+    """The parameters of `_memory` for one token (its target first) and orthogonal outputs of these norms."""
+    runs, M = start.shape
+    inputs = np.sqrt(rate)[:, None, None] * np.eye(1, M)
+    outputs = np.broadcast_to(norms, start.shape)[:, :, None] * np.eye(M)
+    return inputs, outputs, np.ones((runs, 1)), np.zeros((runs, 1), int), start[:, None, :]
+
+
+_NEVER = -1e9  # the score of a class whose probability is zero, to rounding and for ever
+
+
+def _filled(params: tuple[np.ndarray, ...], N: int, M: int, d: int) -> tuple[np.ndarray, ...]:
+    """Problems with tokens and classes that do not occur, so that one program serves many shapes."""
+    inputs, outputs, probs, labels, start = params
+    N, M = max(N, inputs.shape[1]), max(M, outputs.shape[1])
+    d = max(d, inputs.shape[2])
+    fill = lambda values, *shape, by=0.0: np.pad(
+        values,
+        [(0, 0), *((0, n - had) for n, had in zip(shape, values.shape[1:], strict=True))],
+        constant_values=by,
+    )
+    start = fill(fill(start, start.shape[1], M, by=_NEVER), N, M)
+    return fill(inputs, N, d), fill(outputs, M, d), fill(probs, N), fill(labels, N), start
+
+
 @functools.partial(jax.jit, static_argnames=("make", "last"))
 def _descents(make: Any, params: Any, learning_rates: Any, at: Any, last: int) -> Any:
     """One descent per entry of the parameters, from which `make` makes a system and its start."""
@@ -97,15 +122,22 @@ def _compiled_flows(make: Any, params: Any, times: Any) -> Any:
     return jax.vmap(one)(*params)
 
 
-_LANES = 16  # flows are costly to compile: every batch has this many
+# Flows are costly to compile: every batch has this shape, or a larger one.
+_PROBLEM = (4, 4, 5)  # tokens, classes and dimensions
+_LANES = 16
+_TIMES = 50
 
 
 def _flows(make: Any, params: Any, times: Any) -> Any:
     """One flow per entry of the parameters, in batches; the last entry is repeated up to a full one."""
-    count = len(params[0])
+    count, shown = len(params[0]), len(times)
+    # Those beyond the last are close to it, and left out.
+    more = times[-1] * (1 + 1e-6 * np.arange(1, 1 + max(0, _TIMES - shown)))
+    times = np.concatenate([times, more])
     rows = np.minimum(np.arange(count + -count % _LANES), count - 1).reshape(-1, _LANES)
     filled = [tuple(np.asarray(values)[batch] for values in params) for batch in rows]
-    return np.concatenate([_compiled_flows(make, batch, times) for batch in filled])[:count]
+    flows = [_compiled_flows(make, batch, times)[:, :shown] for batch in filled]
+    return np.concatenate(flows)[:count]
 
 
 @in_double
@@ -152,13 +184,16 @@ def descend_classes(rate: Any, learning_rate: Any, start: Any, at: Any, norms: A
 def flow_classes(rate: Any, start: Any, times: Any, norms: Any = 1.0) -> Any:
     """The scores of one token under gradient flow, orthogonal outputs, shape (runs, times, M)."""
     rate = np.broadcast_to(np.asarray(rate, float), start.shape[:1])
-    return _flows(_classes, (rate, np.broadcast_to(norms, start.shape), start), times)[:, :, 0]
+    tokens = _filled(_of_one_token(rate, norms, start), *_PROBLEM)
+    return _flows(_memory, tokens, times)[:, :, 0, : start.shape[1]]
 
 
 @in_double
 def flow_problems(problems: Any, weights: Any, times: Any) -> Any:
     """The scores of problems of one shape under gradient flow, shape (runs, times, N, M)."""
-    return _flows(_memory, _of_one_shape(problems, weights), times)
+    N, M = problems[0].num_tokens, problems[0].num_classes
+    params = _filled(_of_one_shape(problems, weights), *_PROBLEM)
+    return _flows(_memory, params, times)[:, :, :N, :M]
 
 
 @in_double

@@ -46,8 +46,8 @@ def storage_error(
 
     def error(q: np.ndarray) -> float:
         P = len(q)
-        W = (U[y[:P]] * q[:, None]).T @ E[:P]
-        wrong = (E[:P] @ W.T @ U.T).argmax(1) != y[:P]
+        scores = np.linalg.multi_dot([E[:P], E[:P].T * q, U[y[:P]], U.T])
+        wrong = scores.argmax(1) != y[:P]
         return float(p[:P] @ wrong + beyond(P))
 
     if scheme == "frequency":

@@ -14,7 +14,7 @@ from engram.theory import separable
 
 RUNS, TOKENS, CLASSES, DIM = 16, 4, 3, 5
 TIMES = 10.0 ** np.arange(1, 51)
-STEPS = np.unique(np.geomspace(10, 1.2e6, 21).round().astype(int))
+STEPS = np.unique(np.geomspace(10, 4e5, 21).round().astype(int))
 NOISE = 1e-8  # of margins up to 115 by a solver at rtol 1e-11
 
 
@@ -99,7 +99,7 @@ def flows(seed: int) -> list[Run]:
 
 @functools.lru_cache(maxsize=2)
 def descents(seed: int) -> list[Run]:
-    """Descents of 1.2e6 steps that the clock alone sets, long enough to see the logarithm in the loss.
+    """Descents of 400,000 steps that the clock alone sets, long enough to see the logarithm in the loss.
 
     No step is so long that its margin takes e^m more to come back.
     """
