@@ -61,7 +61,11 @@ class Labelled:
     source: Callable[[], dict[str, Any]]
 
     def dataset(self) -> xr.Dataset:
-        return xr.Dataset(self.variables, self.coords, self.attrs | self.source())
+        variables, coords = (
+            {name: _variable(name, entry) for name, entry in entries.items()}
+            for entries in (self.variables, self.coords)
+        )
+        return xr.Dataset(variables, coords, self.attrs | self.source())
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All values by name, without labels."""
@@ -69,6 +73,13 @@ class Labelled:
             name: np.asarray(entry[1] if isinstance(entry, tuple) else entry)
             for name, entry in (self.coords | self.variables).items()
         }
+
+
+def _variable(name: str, entry: Any) -> Any:
+    """Of an array as it is: to look at it, xarray would load dask, which takes as long as a short run."""
+    axes, values, *attrs = entry if isinstance(entry, tuple) else ((name,) * np.ndim(entry), entry)
+    values = np.asarray(values)
+    return xr.Variable(axes, values, *attrs, fastpath=values.dtype.kind in "biufcU")
 
 
 def label(
