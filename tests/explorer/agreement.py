@@ -97,22 +97,35 @@ class Wanted:
         count = min(len(values), len(moved))
         return _largest(values[:count] - moved[:count])
 
+    def allowed(self, number, name):
+        """How far another path may be away: from how far the library's own moves while it is calm."""
+        values = self.arrays[f"runs.{number}.{name}"][: self.calm(number)]
+        unit = EPS * max(1, np.abs(values).max(initial=0))
+        moved = self._moved(number, name)[: len(values)].max(initial=0)
+        travelled = (
+            _travelled(values) if name == "path" else 0
+        )  # a sum of steps, each of which rounds
+        return FACTOR * max(moved, unit) + 4 * EPS * travelled
+
     def _run_faults(self, number, header, arrays):
         calm, prefix = self.calm(number), f"runs.{number}."
+        if len(self.arrays[prefix + "loss"]) == len(self.moved[prefix + "loss"]):
+            for name in TRACES:
+                if prefix + name in self.arrays:
+                    mine, other = (each[prefix + name].shape for each in (self.arrays, arrays))
+                    if mine != other:
+                        yield f"{name} has shape {other}, not {mine}"
+                        return
         for name in TRACES:
-            values, others = self.arrays.get(prefix + name), arrays.get(prefix + name)
-            if values is None:
+            if prefix + name not in self.arrays:
                 continue
-            if len(values) == len(self.moved[prefix + name]) and values.shape != others.shape:
-                yield f"{name} has shape {others.shape}, not {values.shape}"
-                return
-            count = min(calm, len(others))
-            values, others = values[:count], others[:count]
-            unit = EPS * np.maximum(1, _largest(values))
-            allowed = FACTOR * np.maximum(self._moved(number, name)[:count], unit)
-            if name == "path":  # a sum of its steps, each of which rounds
-                allowed = allowed + 4 * EPS * _travelled(values)
-            if (bad := _largest(values - others) > allowed).any():
+            values, others = (each[prefix + name][:calm] for each in (self.arrays, arrays))
+            away = np.abs(values - others[: len(values)]).reshape(len(values), -1).max(1, initial=0)
+            bad = away > self.allowed(number, name)
+            if name == "error":  # where a margin is zero up to rounding, that decides
+                margins = np.abs(self.arrays[prefix + "margins"][:calm])
+                bad &= margins.min(1, initial=np.inf) > self.allowed(number, "margins")
+            if bad.any():
                 yield f"{name} at record {int(bad.argmax())}"
         mine, moved = self.header["runs"][number], self.moved_header["runs"][number]
         if calm == len(self.arrays[prefix + "loss"]) and mine == moved:
@@ -168,8 +181,8 @@ def _largest(values):
 
 
 def _travelled(path):
-    """How far a path has gone, record by record."""
-    return np.append(0.0, np.cumsum(np.abs(np.diff(path, axis=0)).sum(1)))[: len(path)]
+    """How far a path has gone."""
+    return np.abs(np.diff(path, axis=0)).sum()
 
 
 def _lines(arrays):
