@@ -9,7 +9,7 @@ from matplotlib.colors import ListedColormap, SymLogNorm
 from matplotlib.figure import Figure
 
 from engram._checks import InputError, check_choice
-from engram.pictures import shown_name
+from engram.pictures import legend_name, shown_name
 from engram.plotting import COLOURS, WIDE, new_figure, style
 
 _FEW = 5  # tokens that are drawn apart
@@ -77,13 +77,16 @@ def _draw_margins(
         shown = run.isel({_along(run): window})
         for x, colour in zip(tokens, COLOURS, strict=False):
             axes.plot(
-                shown[_along(run)], shown["margins"][:, x], color=colour, label=shown_name(names[x])
+                shown[_along(run)],
+                shown["margins"][:, x],
+                color=colour,
+                label=legend_name(names[x]),
             )
     else:
         for x, colour in zip(tokens, COLOURS, strict=False):
             ends = [float(spike.pushes[f"margin_{when}"][x]) for when in ("before", "after")]
             axes.plot(
-                [spike.first, spike.peak], ends, "o-", color=colour, label=shown_name(names[x])
+                [spike.first, spike.peak], ends, "o-", color=colour, label=legend_name(names[x])
             )
     axes.legend(title="token")
     axes.set(xlabel=_along(run), ylabel="margin", title="Margins of those concerned")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from engram import plotting
 from engram.diagnosis._page import Section, write_page
-from engram.pictures import shown_name
+from engram.pictures import legend_name
 from engram.plotting import COLOURS
 from engram.problem import show_name
 
@@ -89,7 +89,7 @@ def draw_probe(dataset: xr.Dataset) -> Figure:
         for place, (name, one) in reversed(list(enumerate(matrices))):  # the best ones on top
             colour = COLOURS[place] if place < coloured else "0.8"
             label = (
-                shown_name(name) if place < coloured else "others" if place == coloured else None
+                legend_name(name) if place < coloured else "others" if place == coloured else None
             )
             for panel, values in zip(
                 axes, (np.sort(one.margins), one.singular_values), strict=False

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from engram import plotting
 from engram._checks import InputError
 from engram.pictures import _series
-from engram.pictures._titles import shown_name
+from engram.pictures._titles import legend_name
 
 _ACROSS = 4  # panels of margins in a row, at most
 _DASHES = ("-", "--", "-.", ":")
@@ -16,9 +16,7 @@ _DASHES = ("-", "--", "-.", ":")
 
 def draw_comparison(data: xr.Dataset, title: str | None = None) -> Figure:
     """Losses and errors of all dynamics on common axes; margins of each on one scale."""
-    # A legend leaves out what begins with an underscore.
-    names = [shown_name(str(name)) for name in data.dynamics.values]
-    names = [f" {name}" if name.startswith("_") else name for name in names]
+    names = [legend_name(str(name)) for name in data.dynamics.values]
     above = [name for name in ("loss", "error") if name in data]
     if not above and "margins" not in data:
         raise InputError("`data` has no loss, error or margins to draw. Compare with `record=`.")

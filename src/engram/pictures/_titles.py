@@ -55,9 +55,13 @@ def shown_name(name: str) -> str:
     """A name as a legend shows it: one line of bounded length, in which nothing begins a formula."""
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name[: _LONGEST + 1])
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    return escaped(
-        f" {text}" if text.startswith("_") else text
-    )  # matplotlib hides what begins with it
+    return escaped(text)
+
+
+def legend_name(name: str) -> str:
+    """A name that is all of a legend's entry; matplotlib leaves out what begins with an underscore."""
+    text = shown_name(name)
+    return f" {text}" if text.startswith("_") else text
 
 
 def dynamics_words(table: dict[str, Any]) -> str:
