@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import httpx
+import numpy as np
 import pytest
 
+import engram
 from engram.cli import _explore
 
 
@@ -59,6 +61,30 @@ def test_a_run_from_a_file_has_a_page_of_its_own(here, monkeypatch, tmp_path):
     missing = here("explore", tmp_path / "none.nc", "--no-browser")
     assert missing.returncode == 2
     assert "none.nc. Check the name." in missing.stderr
+
+
+@pytest.mark.parametrize("ending", ["npz", "nc"])
+def test_a_problem_from_a_file_is_trained_or_exported(here, monkeypatch, tmp_path, ending):
+    path, page = tmp_path / f"mine.{ending}", tmp_path / "page.html"
+    engram.on_sphere(3, 12, 4, 5).save(path)
+    monkeypatch.setattr("engram.explorer.server.Explorer.wait", lambda self: self.stop())
+    monkeypatch.setattr("engram.explorer._presets.COMMON_STATES", [])
+    done = here("explore", path, "--no-browser")
+    assert done.returncode == 0
+    assert re.search(r"http://127.0.0.1:\d+/#problem=own&name=[0-9a-f]{8}\n", done.stdout)
+    assert here("explore", path, "--export", page).returncode == 0
+    assert '"address":"#problem=own' in page.read_text(encoding="utf-8")
+
+
+def test_a_problem_that_is_too_large_or_no_problem_is_reported(here, tmp_path):
+    engram.on_sphere(3, 201, 4, 5).save(tmp_path / "large.npz")
+    large = here("explore", tmp_path / "large.npz", "--no-browser")
+    assert large.returncode == 2
+    assert "must have num_tokens of at most 200 here, got 201" in large.stderr
+    np.savez(tmp_path / "other.npz", weights=np.eye(2))
+    other = here("explore", tmp_path / "other.npz", "--no-browser")
+    assert other.returncode == 2
+    assert "lacks the arrays inputs, outputs, probs, targets" in other.stderr
 
 
 def test_a_text_browser_does_not_take_over_the_terminal(monkeypatch):

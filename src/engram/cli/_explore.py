@@ -4,7 +4,7 @@ import os
 import sys
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ from engram.cli._options import Plugin
 
 
 def explore(
-    file: Annotated[Path | None, typer.Argument(metavar="RUN.nc|STORE.zarr", help="A run or a recording to show as it was recorded.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="RUN.nc|STORE.zarr|PROBLEM.npz", help="A run or a recording to show as it was recorded, or a problem to train.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page, or only print its address.")] = True,
     export: Annotated[Path | None, typer.Option("--export", metavar="PAGE.html", help="Write the page to a file that needs no server, and exit.")] = None,
@@ -23,10 +23,11 @@ def explore(
 ) -> None:  # fmt: skip
     """Open the browser explorer: drag the start, move the learning rate, watch the loss spike.
 
-    With a file, the page shows its traces, its events and what caused its spikes, as they were recorded. It
-    listens on 127.0.0.1 only and needs no network. Ctrl-C ends it; a link copied from the page opens the same state
-    again when the explorer runs on the same --port. --export writes one file that computes in the browser: it needs
-    neither Python nor a network.
+    With a run or a recording, the page shows its traces, its events and what caused its spikes, as they were
+    recorded. With a problem (a file that `problem.save` wrote, or any .npz with the arrays inputs, outputs, probs and
+    targets), it trains that problem. It listens on 127.0.0.1 only and needs no network. Ctrl-C ends it; a link copied
+    from the page opens the same state again when the explorer runs on the same --port. --export writes one file that
+    computes in the browser: it needs neither Python nor a network.
     """
     del plugin  # loaded
     if export is not None:
@@ -34,12 +35,9 @@ def explore(
         return
     from engram.explorer.server import Explorer
 
-    dataset = None
-    if file is not None:
-        dataset = read_run(file)
-        dataset.encoding["source"] = str(file.resolve())
+    shown = None if file is None else _read(file)
     explorer = Explorer(port).start()
-    address = explorer.url if dataset is None else explorer.show(dataset)
+    address = explorer.url if shown is None else explorer.show(shown)
     print(f"The explorer is at {address}")
     print("It listens on this machine only. Ctrl-C ends it.", flush=True)
     try:
@@ -54,12 +52,42 @@ def explore(
         explorer.stop()
 
 
+def _read(file: Path) -> Any:
+    """What a file holds: a problem, a run or a recording."""
+    if not _holds_problem(file):
+        dataset = read_run(file)
+        dataset.encoding["source"] = str(file.resolve())
+        return dataset
+    from engram.explorer._simulations import OWN_SIZES, check_problem
+    from engram.problem import Problem
+
+    problem = Problem.load(file)
+    check_problem(str(file), problem, OWN_SIZES)
+    return problem.astype("float64")
+
+
+def _holds_problem(file: Path) -> bool:
+    """Whether it is of a problem; runs call the same arrays `problem_inputs` and so on."""
+    import h5py
+
+    if file.suffix != ".nc" or not (file.is_file() and h5py.is_hdf5(file)):
+        return file.suffix == ".npz"
+    with h5py.File(file) as opened:
+        return "inputs" in opened
+
+
 def _export(path: Path, file: Path | None) -> None:
+    problem = None
     if file is not None:
-        raise InputError("--export writes the page without a run. Leave out the file.")
+        if not _holds_problem(file):
+            raise InputError(
+                "--export takes a problem (PROBLEM.npz), not a run. Leave out the file."
+            )
+        problem = _read(file)
     from engram.explorer import export
 
-    print(f"The explorer's page is written to {export(path)}; open it in a browser.")
+    written = export(path, problem)
+    print(f"The explorer's page is written to {written}; open it in a browser.")
 
 
 def _has_screen() -> bool:

@@ -24,6 +24,7 @@ from engram._checks import InputError
 from engram.explorer._export import for_engine
 from engram.explorer._http import Guard, Protocol
 from engram.explorer._jobs import Busy, Jobs, Stale, TooLong
+from engram.problem import Problem
 
 _log = logging.getLogger("engram.explorer")
 MOST_BYTES = 32_768  # of a request
@@ -91,11 +92,12 @@ class Explorer:
         """The page's address."""
         return f"http://127.0.0.1:{self.port}/"
 
-    def show(self, dataset: Any) -> str:
-        """Keep the run of a file; returns the address of its page."""
+    def show(self, shown: Any) -> str:
+        """Keep a problem, or the run of a file; returns the address of its page."""
         name = secrets.token_hex(4)
-        self.own[name] = dataset
-        return f"{self.url}#problem=replay&name={name}"
+        self.own[name] = shown
+        kind = "own" if isinstance(shown, Problem) else "replay"
+        return f"{self.url}#problem={kind}&name={name}"
 
     def start(self) -> "Explorer":
         """Serve in the background; returns when the page can be opened."""
