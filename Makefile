@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help reproduce test test-settings lint release bench docs explore clean
+.PHONY: help reproduce test test-settings lint release bench bench-since docs explore clean
 
 VENV := .venv
 BIN  := $(VENV)/bin
@@ -26,6 +26,7 @@ help:
 	@echo "  make lint        format, types and import layers"
 	@echo "  make release     build wheel and sdist into dist/, and try them with the lowest versions of all dependencies"
 	@echo "  make bench       side by side with plain PyTorch (installs torch)"
+	@echo "  make bench-since     what became slower or faster since the commit before, five minutes"
 	@echo "  make docs        build the documentation into docs/_build/html"
 	@echo "  make explore     open the browser explorer"
 	@echo "  make clean       remove .venv and everything generated"
@@ -60,6 +61,9 @@ release: $(VENV)/.has-test
 
 bench: $(VENV)/.has-bench
 	@$(BIN)/engram bench $(ARGS)
+
+bench-since: $(VENV)/.has-bench
+	@$(BIN)/python tools/compare_commits.py $(ARGS)
 
 docs: $(VENV)/.has-docs
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

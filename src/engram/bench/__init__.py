@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engram.bench._benchmarks import BENCHMARKS as BENCHMARKS
+    from engram.bench._compare import Change as Change
+    from engram.bench._compare import compare as compare
+    from engram.bench._compare import read_measured as read_measured
     from engram.bench._draw import draw_growth as draw_growth
     from engram.bench._draw import draw_ratios as draw_ratios
     from engram.bench._growth import Growth as Growth
@@ -21,7 +24,16 @@ if TYPE_CHECKING:
     from engram.bench._torch import NoPeer as NoPeer
 
 # In the order in which they import one another.
-_HOMES = ("_process", "_torch", "_limits", "_harness", "_growth", "_draw", "_benchmarks")
+_HOMES = (
+    "_process",
+    "_torch",
+    "_limits",
+    "_harness",
+    "_compare",
+    "_growth",
+    "_draw",
+    "_benchmarks",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from engram.bench._limits import Limits
 from engram.bench._torch import NoPeer
@@ -54,6 +55,8 @@ class Measured:
     """Rates in units per second (larger is better); `spread` is the quartile range over the median.
 
     The first call of each side, with whatever it compiles, is apart: `first` and `peer_first`, in seconds.
+    `interval` and `ratio_interval` hold the rate and the ratio with 99 %, whatever the distribution of times
+    (of fewer than eight rounds they are all that was met).
     """
 
     name: str
@@ -68,6 +71,8 @@ class Measured:
     first: float | None
     peer_first: float | None
     note: str
+    interval: tuple[float, float] | None = None
+    ratio_interval: tuple[float, float] | None = None
 
 
 def ratio_text(ratio: float) -> str:
@@ -117,4 +122,15 @@ def measure(benchmark: Benchmark, limits: Limits, *, repeats: int) -> Measured:
         first=first[0],
         peer_first=first[1],
         note="; ".join(filter(None, notes)),
+        interval=median_interval(sides[0].units / times[:, 0]),
+        ratio_interval=median_interval(times[:, 1] / times[:, 0] * sides[0].units / sides[1].units)
+        if rates[1]
+        else None,
     )
+
+
+def median_interval(values: np.ndarray) -> tuple[float, float]:
+    """The order statistics between which the median lies with 99 %: signs of deviations are fair coins."""
+    ordered, outside = np.sort(values), binom.ppf(0.005, len(values), 0.5)
+    cut = int(max(outside - 1, 0))
+    return float(ordered[cut]), float(ordered[-1 - cut])

@@ -17,7 +17,7 @@ from engram._errors import InputError
 from engram.cli._targets import check_picture, write_picture
 
 if TYPE_CHECKING:
-    from engram.bench import Growth, Measured
+    from engram.bench import Change, Growth, Measured
 
 
 def bench(
@@ -26,6 +26,7 @@ def bench(
     threads: Annotated[int, typer.Option(min=1, help="Number of cores for both sides.")] = 1,
     repeats: Annotated[int, typer.Option(min=1, help="Number of timed rounds, interleaved.")] = 31,
     growth: Annotated[bool, typer.Option("--growth", help="Measure how cost grows with N, M, d and grid cells, and fit exponents.")] = False,
+    since: Annotated[Path | None, typer.Option("--compare", metavar="FILE.json", help="Say what became slower or faster since this output of --json.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the results, FILE.png, .pdf or .svg.")] = None,
     only_list: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
 ) -> None:  # fmt: skip
@@ -35,15 +36,23 @@ def bench(
     quartile range). All benchmarks take about eight minutes. PyTorch is optional: `make bench` installs it.
     """
     check_picture("--plot", plot)
-    if growth and names:
-        raise InputError(
-            "--growth has benchmarks of its own, got NAME as well. Leave one of them out."
-        )
+    for option, is_given in (("NAME", names), ("--compare", since)):
+        if growth and is_given:
+            raise InputError(
+                f"--growth has benchmarks of its own, got {option} as well. Leave one of them out."
+            )
     # Before JAX and PyTorch are imported, for they size their thread pools then.
     from engram.bench import pin_threads
 
     cores = pin_threads(threads)
-    from engram.bench import BENCHMARKS, draw_growth, draw_ratios, measure_growth
+    from engram.bench import (
+        BENCHMARKS,
+        compare,
+        draw_growth,
+        draw_ratios,
+        measure_growth,
+        read_measured,
+    )
     from engram.transformer import use_devices
 
     use_devices(cores)
@@ -52,15 +61,20 @@ def bench(
             against = f" (against {each.against})" if each.against else ""
             print(f"{each.name:22} {each.unit}{against}")
         return
+    earlier = [] if since is None else read_measured(since)
     # A line, not a spinner: a spinner would take turns on the cores that are being timed.
     say = lambda text: Console(stderr=True).print(f"[dim]{text}[/dim]")
-    rows: list[Any] = measure_growth(say) if growth else _ratios(names or [], repeats, say)
+    rows: list[Any] = (
+        measure_growth(say) if growth else _ratios(names or _known(earlier), repeats, say)
+    )
     where = f"{cores} core{'s' if cores > 1 else ''}"
     if as_json:
         json.dump([dataclasses.asdict(row) for row in rows], sys.stdout, indent=2)
         print()
     else:
         (_show_growth if growth else _show_ratios)(rows, where)
+    if since is not None:
+        show_changes(compare(earlier, rows), Console(stderr=as_json))
     if plot is not None:
         title = f"{where}, {platform.machine()}, {datetime.date.today()}"
         write_picture((draw_growth if growth else draw_ratios)(rows, title), plot, sys.stderr)
@@ -108,6 +122,39 @@ def _show_ratios(rows: list["Measured"], where: str) -> None:
         against = f" Against {row.against}." if row.against else ""
         notes = f" {row.note}." if row.note else ""
         console.print(f"[bold]{row.name}[/bold]: {row.work}.{against}{notes}")
+
+
+def _known(earlier: list["Measured"]) -> list[str]:
+    """The benchmarks of an earlier run that there still are."""
+    from engram.bench import BENCHMARKS
+
+    return [name for name in dict.fromkeys(row.name for row in earlier) if name in BENCHMARKS]
+
+
+def show_changes(changes: list["Change"], console: Console) -> None:
+    """A table of what moved, and a sentence that names it."""
+    table = Table(title="what moved, with intervals of 99 %")
+    table.add_column("name", no_wrap=True)
+    for column in ("of", "then", "now over then", "verdict"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for each in changes:
+        table.add_row(
+            each.name,
+            each.of,
+            f"{each.then:,.4g}",
+            f"{each.change:.2f} ({each.low:.2f} to {each.high:.2f})",
+            each.verdict,
+        )
+    console.print(table)
+    console.print(_summary(changes))
+
+
+def _summary(changes: list["Change"]) -> str:
+    of = lambda verdict: [each.name for each in changes if each.verdict == verdict]
+    said = [
+        f"{verdict}: {', '.join(of(verdict))}" for verdict in ("slower", "faster") if of(verdict)
+    ]
+    return f"Beyond noise, {'; '.join(said) or 'nothing moved'} ({len(changes)} compared)."
 
 
 def _show_growth(rows: list["Growth"], where: str) -> None:
