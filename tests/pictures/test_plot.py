@@ -167,6 +167,13 @@ def test_panels_of_a_sweep_are_its_slices_on_one_scale(sweep):
     assert panels[0].norm.vmax >= np.nanmax(sweep.first_perfect)
 
 
+def test_panels_of_a_sweep_are_of_its_shortest_axis(sweep):
+    two = sweep.isel(p1=slice(2)).transpose("learning_rate", "correlation", "p1")
+    assert [axes.get_title() for axes in engram.plot(two).axes][:2] == [
+        f"$p_1={value:g}$" for value in two.p1.values
+    ]
+
+
 def test_maps_of_margins_have_zero_in_the_middle(sweep):
     figure = engram.plot(sweep, value="likeliest_margin", at={"p1": 0.76})
     norm = meshes(figure)[0].norm

@@ -49,7 +49,7 @@ def plot(
         data: What `simulate`, `compare` or `sweep` returned or `xarray` read from their files, or what
             `transformer.train` returned, or its log.
         value: Of a sweep: which variable to draw. The first by default.
-        x: Of a sweep: the axis that goes across.
+        x: Of a sweep: the axis that goes across. By default the two longest axes are drawn along.
         y: Of a sweep: the axis that goes up.
         at: Of a sweep: axes to fix, at the nearest of their values. Of the others that are not drawn, one
             becomes small multiples.

@@ -118,8 +118,11 @@ def _arranged(field: xr.DataArray, x: str | None, y: str | None, at: dict[str, f
         field = loaded(field).mean("seed", skipna=False, keep_attrs=True)
     spare = [str(dim) for dim in field.dims if dim not in chosen and dim != "tail"]
     room = 1 if "tail" in field.dims else 2
-    while len(chosen) < room and spare:
-        chosen.append(spare.pop())
+    # The longest axes are drawn along, so that few values are left for panels; tokens in any case.
+    by_length = sorted(spare, key=lambda dim: (dim == "token", field.sizes[dim]))
+    longest = by_length[max(len(spare) + len(chosen) - room, 0) :]
+    chosen += [dim for dim in reversed(spare) if dim in longest]
+    spare = [dim for dim in spare if dim not in longest]
     if not chosen:
         raise InputError("`at` must leave an axis to draw along. Fix one axis fewer.")
     up = _other(y, chosen, x) if len(chosen) == 2 else None
