@@ -153,6 +153,28 @@ def test_a_token_and_a_run_are_followed_by_clicks(visit):
     assert page.evaluate("engram.state.show.follow") is None
 
 
+def test_who_pushed_whom_is_a_map_with_a_cursor_of_its_own(visit):
+    page, words = visit.page, "document.getElementById('pushes-words').textContent"
+    visit.open("#preset=fig2&t=0")
+    page.click("#pushes-box summary")
+    visit.settle(f"{words}.includes('strongest')")
+    assert "token 0 raises its own margin by 7.5." in page.text_content("#pushes-words")
+    assert "pushes=shown" in page.url
+    page.focus("#pushes")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    assert "From step 0 to 1, token 0 lowers the margin of token 1 by 7.125" in page.evaluate(words)
+    assert page.evaluate("engram.cursor") == 0
+    page.keyboard.press("Enter")
+    visit.settle()
+    assert page.evaluate("engram.state.show.follow") == 1
+    page.fill("#cursor", "12")
+    visit.settle(f"{words}.includes('step 12 to 13')")
+    page.click("#events .why")
+    visit.settle("engram.isExplained() && engram.isSettled()")
+    assert "What lowered its margin: token 0 by 7.12" in page.text_content("#events")
+
+
 def test_the_page_writes_python_and_says_what_is_beyond_it(visit):
     page = visit.page
     visit.open("#preset=fig2")
@@ -165,7 +187,6 @@ def test_the_page_writes_python_and_says_what_is_beyond_it(visit):
     assert not page.evaluate(
         "[...document.querySelectorAll('#method-0 option')].some((o) => o.value === 'sgf')"
     )
-    assert page.locator("#events .why").count() == 0
     visit.page.goto(f"{visit.address}?beyond#problem=own&name=01234567")
     visit.settle("!document.getElementById('message').hidden")
     assert "engram explore" in page.text_content("#message")

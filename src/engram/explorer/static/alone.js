@@ -28,15 +28,18 @@ export class Server extends Asking {
   watch() {}
 
   // What the worker cannot do, or all of it where the browser allows no worker.
-  async compute(parts, state) {
-    try { return { found: answer({ parts, state: await this.whole(state) }), fault: null }; } catch (error) {
+  async compute(parts, state, more = {}) {
+    try { return { found: answer({ parts, state: await this.whole(state), ...more }), fault: null }; } catch (error) {
       if (error instanceof Refused) return { found: null, fault: { text: error.message } };
       if (error instanceof Beyond) return { found: null, fault: { text: BEYOND } };
       throw error;
     }
   }
 
-  async later() { return { fault: null }; }
+  async later(part, state, more = {}) {
+    const { found, fault } = await this.local.answer([part], await this.whole(state), more) ?? await this.compute([part], state, more);
+    return { found, fault: fault?.text ?? null };
+  }
 
   async python(state) {
     const whole = await this.whole(state);

@@ -8,6 +8,7 @@ import { beginGuide } from './guide.js';
 import { Kept } from './kept.js';
 import { Panel } from './pens.js';
 import * as P from './pictures.js';
+import { Pushes } from './pushes.js';
 import { Server } from './server.js';
 import { forServer, fromHash, fromPreset, isPlain, isReplay, toHash } from './state.js';
 import { describe, readOut } from './words.js';
@@ -28,7 +29,7 @@ const page = {
 };
 globalThis.engram = page; // for the curious, and for tests
 
-let controls, server, kept, asked = 0, areControlsOld = false, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [], extras = [];
+let controls, server, kept, pushes, asked = 0, areControlsOld = false, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [], extras = [];
 
 // --- changes ---
 
@@ -107,10 +108,11 @@ function fromAddress() {
 function showControls() {
   areControlsOld = false;
   const preset = page.presets.find((each) => each.id === page.state.preset);
-  const bare = (state) => { const { show, ...rest } = state; return toHash({ ...rest, show: { ...show, cursor: null, focus: 0, follow: null } }); };
+  const bare = (state) => { const { show, ...rest } = state; return toHash({ ...rest, show: { ...show, cursor: null, focus: 0, follow: null, pushes: null } }); };
   const isChanged = preset && bare(fromPreset(preset)) !== bare(page.state);
   // The server knows which problems have a plane; until it has answered, the last one stands.
   controls.show({ hasPlane: isPlain(page.state) && (page.data?.plane.has_plane ?? true), isChanged, preset });
+  $('pushes-box').open = arePushesOpen();
   $('cursor').max = shownSteps();
   if (document.activeElement !== $('cursor')) $('cursor').value = now();
   placeHandle();
@@ -186,6 +188,7 @@ function choose(k) {
 
 function remeasure() {
   for (const panel of [...Object.values(panels), ...fans, ...extras, ...kept.panels]) panel.measure();
+  pushes.measure();
   redraw();
 }
 
@@ -215,9 +218,10 @@ function tellSoon() {
   wordsTimer = setTimeout(() => {
     wordsTimer = null;
     wordsAt = performance.now();
-    if (!isDescribed) describe(page.data, fans, extras, { go: moveCursor, choose, explain: server.isAlone ? null : explain });
+    if (!isDescribed) describe(page.data, fans, extras, { go: moveCursor, choose, explain });
     isDescribed = true;
     readOut(page.data, now());
+    pushes.see(page.data, now(), Math.min(page.data.state.show.focus, page.data.runs.length - 1));
   }, Math.max(0, wordsAt + 100 - performance.now()));
 }
 
@@ -497,6 +501,9 @@ function beginInFrame() {
   link.href = location.href;
 }
 
+// Who pushes whom is shown at once for problems of one's own, otherwise when it is opened.
+const arePushesOpen = () => page.state.show.pushes ?? ['own', 'replay'].includes(page.state.problem.kind);
+
 function setStatus(words, kind = '') { setText($('status'), words); $('status').className = `chip ${kind}`; }
 
 let warming = { done: 0, total: 0 }, isWaiting = false, isLocal = false;
@@ -526,6 +533,13 @@ async function begin() {
     if (fault) note(fault.text);
     return found && { state, ...partsIn(found.header, found.arrays) };
   } });
+  pushes = new Pushes({
+    ask: (state, more) => server.later('pushes', state, more),
+    isAtRest: () => server.isIdle && !server.out && !page.data.runs.some((run) => run.isAsked || run.has_later),
+    isLocal: () => isLocal,
+    choose: (token) => { const { show } = page.state; show.follow = token === show.follow ? null : token; edit([], { final: true, key: 'follow' }); },
+    toggle: (isOpen) => { if (isOpen !== arePushesOpen()) { page.state.show.pushes = isOpen; remember('pushes'); } },
+  });
   $('keep').addEventListener('click', () => { if (page.data) kept.keep({ ...page.data, state: { ...copy(page.data.state), preset: page.state.preset } }); });
   $('kept-back').addEventListener('click', () => { page.state = copy(kept.data.state); dim(); edit(['plane', 'runs'], { final: true, key: 'kept' }); });
   $('kept-drop').addEventListener('click', () => { kept.keep(null); $('keep').focus(); });

@@ -130,7 +130,7 @@ export class Server {
 
   // What may take long, asked for alone and under a name of its own, so that nothing waits for it.
   async later(part, state, more = {}) { // of pushes: { step, run }
-    const near = await this.local.answer([part], state, more);
+    const near = await this.local.answer([part], await this.whole(state), more);
     if (near) return { found: near.found, fault: near.fault?.text ?? null };
     try {
       const answer = await fetch('/api/compute', {

@@ -48,7 +48,7 @@ export const blank = () => ({
   view: { x: 0, y: 0, half: 10, overlay: 'none' },
   record: [],
   events: [],
-  show: { loss: 'log', axis: 'linear', focus: 0, follow: null, cursor: null }, // no cursor: the last step
+  show: { loss: 'log', axis: 'linear', focus: 0, follow: null, cursor: null, pushes: null }, // no cursor: the last step; no word on pushes: where there is no preset of them
 });
 
 export const isReplay = ({ problem }) => problem.kind === 'replay';
@@ -94,6 +94,7 @@ export function toHash(state) {
   if (state.view.overlay !== 'none') put('overlay', state.view.overlay);
   put('show', [state.show.loss, state.show.axis, state.show.focus].join());
   if (state.show.follow !== null) put('follow', state.show.follow);
+  if (state.show.pushes !== null) put('pushes', state.show.pushes ? 'shown' : 'hidden');
   if (state.show.cursor !== null) put('t', state.show.cursor);
   return '#' + out.join('&');
 }
@@ -150,6 +151,7 @@ export function fromHash(hash, presets) {
     state.show.focus = index('show', focus, 0);
   }
   if (values.has('follow')) state.show.follow = index('follow', one('follow'), null);
+  if (values.has('pushes')) state.show.pushes = one('pushes') === 'shown';
   if (values.has('t')) state.show.cursor = index('t', one('t'), null);
   return { state, faults };
 }
