@@ -58,12 +58,10 @@ def _read(file: Path) -> Any:
         dataset = read_run(file)
         dataset.encoding["source"] = str(file.resolve())
         return dataset
-    from engram.explorer._simulations import OWN_SIZES, check_problem
+    from engram.explorer.payloads import own_problem
     from engram.problem import Problem
 
-    problem = Problem.load(file)
-    check_problem(str(file), problem, OWN_SIZES)
-    return problem.astype("float64")
+    return own_problem(str(file), Problem.load(file))
 
 
 def _holds_problem(file: Path) -> bool:

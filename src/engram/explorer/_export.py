@@ -67,9 +67,9 @@ def export(
 
 def own_page(problem: Problem, address: str = "", **more: Any) -> str:
     """The page that begins with a problem of the user's own."""
-    from engram.explorer._simulations import OWN_SIZES, check_problem
+    from engram.explorer._simulations import own_problem
 
-    check_problem("`problem`", problem, OWN_SIZES)
+    problem = own_problem("`problem`", problem)
     begin = f"#problem=own&name={OWN}&{address.removeprefix('#')}".rstrip("&")
     return page_text(begin, problems={OWN: for_engine(problem)}, **more)
 

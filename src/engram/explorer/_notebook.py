@@ -74,7 +74,7 @@ def explore(problem: Problem | None = None, *, height: int = 900) -> Page:
     Returns:
         The page, with its address in `url`.
     """
-    from engram.explorer._simulations import OWN_SIZES, check_problem
+    from engram.explorer._simulations import own_problem
     from engram.problem import Problem
 
     check_count("height", height)
@@ -84,8 +84,7 @@ def explore(problem: Problem | None = None, *, height: int = 900) -> Page:
                 f"`problem` must be an engram.Problem, got {type(problem).__name__}. Try "
                 "engram.two_tokens(0.5, 0.75)."
             )
-        check_problem("`problem`", problem, OWN_SIZES)
-        problem = problem.astype("float64")
+        problem = own_problem("`problem`", problem)
     server = _server()
     if server is None or problem is None:
         return Page("" if server is None else server.url, problem, height)

@@ -50,9 +50,7 @@ def make_problem(part: Any, own: Mapping[str, Any]) -> Problem:
                 "Call `engram.explore(problem)` again, or choose another problem."
             )
         case R.Own() if isinstance(own[part.name], xr.Dataset):
-            problem = problem_in(own[part.name])
-            check_problem("the problem of the file", problem, OWN_SIZES)
-            return problem
+            return own_problem("the problem of the file", problem_in(own[part.name]))
         case R.Own():
             return own[part.name]
         case _:
@@ -80,6 +78,12 @@ def check_problem(name: str, problem: Problem, sizes: Mapping[str, int]) -> None
     for size, most in sizes.items():
         if (actual := getattr(problem, size)) > most:
             raise InputError(f"{name} must have {size} of at most {most} here, got {actual}.")
+
+
+def own_problem(name: str, problem: Problem) -> Problem:
+    """A problem of the user's own in double precision, refused where it is too large for the page."""
+    check_problem(name, problem, OWN_SIZES)
+    return problem.astype("float64")
 
 
 def has_plane(state: R.State, problem: Problem) -> bool:

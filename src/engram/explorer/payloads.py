@@ -23,6 +23,7 @@ from engram.explorer._replay import replay
 from engram.explorer._requests import Replay, Request, State, entries_of
 from engram.explorer._runs import causes_part, runs_part, sharpness_part
 from engram.explorer._simulations import form_of, make_problem
+from engram.explorer._simulations import own_problem as own_problem
 
 VERSION = 1
 
