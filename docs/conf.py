@@ -1,4 +1,4 @@
-"""Sphinx configuration: offline, every picture made anew, every warning an error."""
+"""Sphinx configuration: offline, every picture made again, every warning an error."""
 
 import logging
 import re
@@ -32,7 +32,7 @@ html_show_sphinx = False
 exclude_patterns = ["_build", "gallery", "generated/*-table.md", "**/GALLERY_HEADER.rst"]
 default_role = "code"
 add_module_names = False
-autodoc_typehints = "none"  # shapes are told in words; the types are in the source
+autodoc_typehints = "none"  # shapes are described in words; the types are in the source
 autodoc_member_order = "bysource"
 napoleon_use_rtype = False
 sphinx_gallery_conf = {

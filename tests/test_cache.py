@@ -51,7 +51,7 @@ def ended(process):
     return is_on == "True", int(hits), value
 
 
-def test_damaged_entries_are_compiled_again_without_a_word(surroundings, tmp_path):
+def test_damaged_entries_are_compiled_again_silently(surroundings, tmp_path):
     together = [start(surroundings), start(surroundings)]  # in the same empty folder
     first, second = map(ended, together)
     assert first[0]

@@ -23,8 +23,8 @@ figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
 for (name, problem), mark in zip(cases.items(), "osD", strict=True):
     a = engram.capacity.max_margin_multipliers(problem)
     run = engram.simulate(problem, engram.GradientFlow(times), record=("margins",))
-    told, rate = separable.margin_asymptote(times, problem, a), separable.rate(problem, a)
-    asymptote = np.where(np.isnan(told), np.inf, told).min(
+    predicted, rate = separable.margin_asymptote(times, problem, a), separable.rate(problem, a)
+    asymptote = np.where(np.isnan(predicted), np.inf, predicted).min(
         axis=2
     )  # two classes: one margin per token
     on_support = np.isfinite(asymptote[0])

@@ -395,7 +395,7 @@ EXTREMES = {
 
 
 @pytest.mark.parametrize("name", EXTREMES, ids=str)
-def test_extremes_stay_finite_and_right(name):
+def test_extreme_margins_stay_finite_and_agree(name):
     problem, dynamics, margin = EXTREMES[name]
     start = margin * np.eye(problem.dim)
     runs = [

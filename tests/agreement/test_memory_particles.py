@@ -82,7 +82,7 @@ def test_what_is_orthogonal_to_the_updates_never_moves(problem):
     np.testing.assert_allclose(np.vdot(still, g), 0, atol=1e-12)
 
 
-def test_scores_of_no_matrix_are_refused():
+def test_scores_that_no_matrix_has_are_refused():
     problem = cases.PROBLEMS["sphere, d < N < M"]
     w = np.random.default_rng(0).standard_normal((9, 12))
     with pytest.raises(ValueError, match=r"belong to no W.*weights_to_scores"):

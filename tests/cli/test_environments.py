@@ -100,6 +100,6 @@ def test_a_folder_is_not_a_picture(command, tmp_path, here):
     assert "must be a file, got the folder" in done.stderr
 
 
-def test_help_names_the_extra_that_workers_need(here, monkeypatch):
+def test_help_names_the_package_that_workers_need(here, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    assert "the extra 'cluster'" in here("sweep", "--help").stdout
+    assert "needs dask[distributed]" in here("sweep", "--help").stdout

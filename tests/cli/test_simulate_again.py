@@ -393,7 +393,7 @@ def _change(path, change):
 
 
 def _assert_same_files(first, again):
-    """Told by xarray and NumPy alone, apart from the comparison under test."""
+    """Compared by xarray and NumPy alone, apart from the comparison under test."""
     with (
         xr.open_dataset(first, engine="h5netcdf") as one,
         xr.open_dataset(again, engine="h5netcdf") as two,

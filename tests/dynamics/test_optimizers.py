@@ -20,7 +20,7 @@ def test_adamw_is_stable_up_to_its_threshold_on_a_quadratic():
         assert (np.abs(np.linalg.eigvals(step)).max() < 1) == is_stable
 
 
-def test_adamw_has_one_weight_decay_only():
+def test_adamw_refuses_a_second_weight_decay():
     with pytest.raises(InputError, match=r"left out with adamw.* got 0.1. Pass it to `adamw\("):
         engram.PracticalDescent(D.adamw(0.1), 5, weight_decay=0.1)
 

@@ -209,7 +209,7 @@ def test_runs_that_do_not_fit_into_memory_are_refused(monkeypatch):
         engram.simulate(many, engram.GradientDescent(10.0, 1), space="particles")
 
 
-def test_stopping_early():
+def test_a_run_stops_at_the_first_step_below_its_bound():
     run = engram.simulate(TWO, engram.GradientDescent(10.0, 1000), stop="perfect")
     assert run.attrs["status"] == "stopped"
     assert run.attrs["stopped_at"] == 2
@@ -520,7 +520,7 @@ def test_arrays_are_those_of_the_dataset():
         np.testing.assert_array_equal(values, run[name].values)
 
 
-def test_a_flow_heeds_the_spike_factor_and_counts_its_end_in_time():
+def test_a_flow_uses_the_spike_factor_and_stops_at_a_time():
     problem = engram.two_tokens(0.95, 0.75)
     times = np.linspace(0.0, 3.0, 31)
     flow = engram.StochasticGradientFlow(times, learning_rate=1.0, batch_size=1, time_step=0.1)

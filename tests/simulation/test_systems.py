@@ -135,7 +135,7 @@ def test_a_system_without_tokens_has_a_loss_and_its_events():
 
 
 @pytest.mark.parametrize("kind", ["weights", "particles", "margins"])
-def test_engrams_own_systems_are_what_problems_become(kind):
+def test_problems_and_their_systems_give_the_same_runs(kind):
     W = cases.weights(TWO, 0.3)
     descent = engram.StochasticGradientDescent(2.0, 40, 2)
     record = ("loss", "scores", "weights", "grad_norm")
