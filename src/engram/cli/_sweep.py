@@ -19,7 +19,7 @@ from engram.cli._targets import check_picture, write_picture
 def sweep(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A simulation, the axes that vary, and what to measure.")],
     out: Annotated[Path, typer.Option(help="The store, STORE.zarr; resumed if it exists.")],
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of local processes (needs dask[distributed]).")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of local processes (needs dask\\[distributed]).")] = None,
     scheduler: Annotated[str | None, typer.Option(help="A dask scheduler, tcp://host:port.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Number of threads; default one per core.")] = None,
     accept_versions: Annotated[bool, typer.Option("--accept-versions", help="Resume a store that was made with another version of engram or JAX.")] = False,
