@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram import theory as theory
     from engram import transformer as transformer
     from engram._cache import use_cache as use_cache
+    from engram._devices import use_devices as use_devices
     from engram._errors import InputError as InputError
     from engram.audits import audit as audit
     from engram.diagnosis import Recorder as Recorder
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
 # Where each public name lives. Keeping this a table keeps `engram --help` free of JAX.
 _NAMES = {
     "_cache": ["use_cache"],
+    "_devices": ["use_devices"],
     "_errors": ["InputError"],
     "audits": ["audit"],
     "diagnosis": ["Recorder", "analyse", "open_recording", "probe"],

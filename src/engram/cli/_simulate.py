@@ -42,17 +42,28 @@ def simulate(
             _figure_again(spec, old, tables, out, plot)
             return
         changed = _changes(spec, old, tables)
-        problem, what = problem_of(old, spec), spec_of(old, spec, changed)
+        what = spec_of(old, spec, changed)
+        _use_devices(what)
+        problem = problem_of(old, spec)
         _check_targets(out, plot)
         if not changed:
             before, given = (spec, old), given_of(old)
     else:
         what = _read(spec, tables)
         _check_targets(out, plot)
+        _use_devices(what)
         problem = build_problem(what.problem)
     if plot is not None and before is None:
         what = _with_weights(what, problem)
     _run(what, problem, out, plot, before, given)
+
+
+def _use_devices(spec: Any) -> None:
+    """Have as many devices as a run shares its tokens among, before JAX starts."""
+    from engram._devices import use_devices
+
+    if spec.run["devices"] > 1:
+        use_devices(spec.run["devices"])
 
 
 def _read(path: Path | None, typed: Tables) -> Any:

@@ -1,10 +1,15 @@
-"""Sums and maps over tokens in blocks, so that memory does not grow with N times M."""
+"""Sums and maps over tokens in blocks, so that memory does not grow with N times M.
+
+Where JAX has a mesh (`jax.set_mesh`), its devices share the tokens.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
 
 from engram._types import Array
 
@@ -24,6 +29,37 @@ def choose_block(N: int, M: int, block_size: int | None) -> int:
 
 def map_blocks(fn: Callable[[Any], Any], rows: Any, block: int) -> Any:
     """Apply `fn`, from arrays with one row per token to arrays with one row per token."""
+    devices = _devices(_num_rows(rows))
+    if devices is None:
+        return _map(fn, rows, block)
+    share = P(devices.axis_names)
+    each = lambda rows: _map(fn, rows, block)
+    even, rest = _cut(rows, _num_rows(rows) // devices.size * devices.size)
+    parts = [jax.shard_map(each, in_specs=share, out_specs=share, check_vma=False)(even)]
+    parts += [fn(rest)] * (_num_rows(rest) > 0)
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), *parts)
+
+
+def sum_blocks(fn: Callable[[Any], Any], rows: Any, block: int) -> Any:
+    """Add up `fn` over blocks of tokens."""
+    devices = _devices(_num_rows(rows))
+    if devices is None:
+        return _sum(fn, rows, block)
+    names = devices.axis_names
+    each = lambda rows: jax.lax.psum(_sum(fn, rows, block), names)
+    even, rest = _cut(rows, _num_rows(rows) // devices.size * devices.size)
+    total = jax.shard_map(each, in_specs=P(names), out_specs=P(), check_vma=False)(even)
+    return jax.tree.map(jnp.add, total, fn(rest)) if _num_rows(rest) else total
+
+
+def _devices(tokens: int) -> AbstractMesh | None:
+    """Devices to share the tokens among; none where they share something already, in another way."""
+    mesh = jax.sharding.get_abstract_mesh()
+    is_free = all(kind == AxisType.Auto for kind in mesh.axis_types)
+    return mesh if is_free and 1 < mesh.size <= tokens else None
+
+
+def _map(fn: Callable[[Any], Any], rows: Any, block: int) -> Any:
     N = _num_rows(rows)
     if block >= N:
         return fn(rows)
@@ -34,8 +70,7 @@ def map_blocks(fn: Callable[[Any], Any], rows: Any, block: int) -> Any:
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), whole, fn(tail))
 
 
-def sum_blocks(fn: Callable[[Any], Any], rows: Any, block: int) -> Any:
-    """Add up `fn` over blocks of tokens."""
+def _sum(fn: Callable[[Any], Any], rows: Any, block: int) -> Any:
     N = _num_rows(rows)
     if block >= N:
         return fn(rows)
@@ -61,6 +96,10 @@ def _num_rows(rows: Any) -> int:
 
 def _split(rows: Any, block: int) -> tuple[Any, Any]:
     """Whole blocks, stacked, and the rows that are left over."""
-    whole = _num_rows(rows) // block * block
-    head = jax.tree.map(lambda a: a[:whole].reshape(-1, block, *a.shape[1:]), rows)
-    return head, jax.tree.map(lambda a: a[whole:], rows)
+    head, tail = _cut(rows, _num_rows(rows) // block * block)
+    return jax.tree.map(lambda a: a.reshape(-1, block, *a.shape[1:]), head), tail
+
+
+def _cut(rows: Any, count: int) -> tuple[Any, Any]:
+    """The first so many rows, and the others."""
+    return jax.tree.map(lambda a: a[:count], rows), jax.tree.map(lambda a: a[count:], rows)

@@ -57,10 +57,10 @@ def _hessian_at(
 
     def product(V: Weights) -> Weights:
         d_left, d_right = readout(problem, V, layer_norm)
-        rows = (left, d_left, p, E)
+        rows = (left, d_left, p, E, here)
 
         def weighted(r):
-            return r[2][:, None] * _push(*(here or _recall(r[0] @ right.T)), r[1] @ d_right.T)
+            return r[2][:, None] * _push(*(r[4] or _recall(r[0] @ right.T)), r[1] @ d_right.T)
 
         if outputs_first(problem):
             return U.T @ sum_blocks(lambda r: transposed_dot(weighted(r), r[3]), rows, block)

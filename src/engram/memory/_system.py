@@ -63,7 +63,9 @@ class MemorySystem(AbstractSystem):
         return grad_given_law(self.problem, state, law, self.layer_norm, None)
 
     @traceable
-    def grad_parts(self, state: Weights, law: Array | None, samples: Int[Array, " n"]) -> Any:
+    def grad_parts(
+        self, state: Weights, law: Array | None, samples: Int[Array, " n"]
+    ) -> Float[Array, "n k d"]:
         law = jnp.asarray(self.law if law is None else law)
         G = pulls_given_law(self.problem, state, law, self.layer_norm, None)
         return G[samples, :, None] * jnp.asarray(self.problem.inputs)[samples, None, :]

@@ -366,6 +366,7 @@ _TABLES = [
             ),
             "events": Field("Events to detect at every step; repeat for more.", type=list[str | dict[str, Any]], default=["events"]),
             "spike_factor": Field("A loss this many times above its running minimum is a spike.", bounds=(1, None), type=float, default=1.1),
+            "devices": Field("Number of JAX devices that share the tokens.", bounds=(1, 256), type=int, default=1),
         },
     ),
     Entry(

@@ -11,7 +11,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 
-from engram._checks import InputError, read_array
+from engram._checks import InputError, check_count, read_array
+from engram._devices import shared_among
 from engram._precision import in_double
 from engram._types import ArrayLike, Space, StateLike, Table
 from engram.dynamics import (
@@ -60,6 +61,7 @@ def simulate(
     stop: float | str | Mapping[str, float] | None = None,
     events: bool | str | AbstractFold | Table | Sequence[bool | str | AbstractFold | Table] = True,
     spike_factor: float = SPIKE_FACTOR,
+    devices: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
     r"""Run a dynamics on a problem and return what was recorded, labelled.
@@ -87,6 +89,8 @@ def simulate(
             (an `engram.dynamics.AbstractFold`), the registered name of one, or a list of
             those in which True stands for engram's own. Of a flow they see the recorded times.
         spike_factor: How far above its running minimum the loss must be in a spike.
+        devices: Number of JAX devices that share the tokens of a large memory, moved as weights; results
+            then agree to rounding. `engram.use_devices` makes several of a CPU's cores.
         progress: Called with the steps done and the steps in all.
 
     Returns:
@@ -102,7 +106,7 @@ def simulate(
     options = {
         "system": system, "start": start, "record": record, "space": space, "key": key, "when": when,
         "at": at, "every": every, "points": points, "stop": stop, "events": events,
-        "spike_factor": spike_factor,
+        "spike_factor": spike_factor, "devices": devices,
     }  # fmt: skip
     return simulate_arrays(problem, dynamics, progress=progress, **options).dataset()
 
@@ -130,7 +134,7 @@ def simulate_arrays(
     complete = functools.partial(
         label, context, record, space=space, source=lambda: source_of(request)
     )
-    with _in_one_line():
+    with _in_one_line(), shared_among(request.devices):
         if steps is None:
             return complete(*flow_path(context, state, record))
         segments = Segments(context, state, record, steps)
@@ -166,7 +170,16 @@ def _read(request: Request) -> tuple[Context, Any, Record, str, np.ndarray | Non
     problem = make("problem", problem) if isinstance(problem, Mapping) else problem
     if system is not None and isinstance(problem, Problem):
         problem = make("system", system, problem=problem, law=problem.law)
-    system, state, space = _place(problem, dynamics, request.start, request.space)
+    check_count("devices", request.devices)
+    where = request.space
+    if request.devices > 1 and isinstance(problem, Problem):
+        if where not in ("auto", "weights"):
+            raise InputError(
+                f"`devices` share the tokens of a memory that moves as weights, got space={where!r}. "
+                "Leave one of them out."
+            )
+        where = "weights"
+    system, state, space = _place(problem, dynamics, request.start, where)
     dynamics.check(system)
     system.check(state)
     record = make_record(request.record, system, dynamics, key)

@@ -15,7 +15,7 @@ from engram.simulation._stop import named_stop
 from engram.simulation._when import When
 
 FORMAT = 2  # of files; 1 had no `format`, and layer norm among the dynamics
-_PLAIN = ("space", "spike_factor")  # what a spec has as it is given
+_PLAIN = ("space", "spike_factor", "devices")  # what a spec has as it is given
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Request:
     stop: Any = None
     events: Any = True
     spike_factor: float = SPIKE_FACTOR
+    devices: int = 1
 
 
 def source_of(request: Request) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """The simplified transformer: induction heads as associative memories, trained on the bigram task."""
 
+from engram._devices import use_devices as use_devices
 from engram.problem import Bigrams as Bigrams
 from engram.problem import count_bigrams as count_bigrams
 from engram.problem import shakespeare as shakespeare
 from engram.transformer._config import MATRICES as MATRICES
 from engram.transformer._config import Config as Config
 from engram.transformer._contributions import contributions as contributions
-from engram.transformer._devices import use_devices as use_devices
 from engram.transformer._explain import TrainingExplanation as TrainingExplanation
 from engram.transformer._explain import TrainingSpike as TrainingSpike
 from engram.transformer._explain import explain as explain

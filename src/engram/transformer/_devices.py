@@ -1,7 +1,6 @@
 """Many devices as one: a mesh, and arrays that lie on it, in this process or in several."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,48 +12,6 @@ from jax.sharding import PartitionSpec as P
 from engram._checks import InputError
 
 AXIS = "data"
-_DEVICES = 256  # of this process, unless it has more cores: JAX needs a thread for each, and time
-
-
-def use_devices(num: int | None = None, cluster: dict[str, Any] | None = None) -> bool:
-    """Choose how many CPU devices there are, and join other processes; call it before JAX starts.
-
-    Args:
-        num: CPU devices of this process, by default one per core. Ignored where JAX has a GPU.
-        cluster: What `jax.distributed.initialize` gets; an empty one leaves it to Slurm and the like.
-
-    Returns:
-        Whether this is the first process, the one that writes and prints.
-    """
-    if num is not None and num > max(_DEVICES, _cores()):
-        raise InputError(
-            f"`devices` must be at most {max(_DEVICES, _cores())}, got {num}. One per core is best: "
-            "leave it out."
-        )
-    try:
-        jax.config.update("jax_num_cpu_devices", num or _cores())
-    except RuntimeError:  # JAX has started: it keeps the devices that it has
-        if num is not None and num != len(jax.devices()):
-            raise InputError(
-                f"`devices` must be chosen before JAX starts, which has {len(jax.devices())} already. "
-                "Start a new process."
-            ) from None
-    if cluster is not None:
-        try:
-            jax.distributed.initialize(**cluster)
-        except Exception as error:  # of many types, some of them no more than an index
-            raise InputError(
-                f"the processes did not find one another ({error}). Give each of them the coordinator "
-                "(HOST:PORT), how many there are, and its own number."
-            ) from None
-    return jax.process_index() == 0
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        return os.cpu_count() or 1
 
 
 def make_mesh(devices: Any = None) -> Mesh:
