@@ -15,6 +15,8 @@ from matplotlib.patches import Wedge
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from engram._types import ArrayLike, Scalar
+
 # Okabe and Ito's palette: distinct also for colour-blind readers.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000"]
 # A learning rate has the same colour and mark in every picture; the paper's green and red for 10 and 1.
@@ -88,7 +90,7 @@ def leave_out(grid: np.ndarray, first: int) -> None:
         grid.flat[spare].set_axis_off()
 
 
-def rate_style(rate: Any) -> dict[str, Any]:
+def rate_style(rate: Scalar) -> dict[str, Any]:
     """The colour and the mark of a learning rate."""
     for known, (colour, mark) in _RATES.items():
         if np.isclose(known, rate, rtol=1e-6):
@@ -97,7 +99,7 @@ def rate_style(rate: Any) -> dict[str, Any]:
     return {"color": colour, "marker": mark}
 
 
-def shade_accuracy(axes: Axes, begin: Any, end: Any, error: Any) -> None:
+def shade_accuracy(axes: Axes, begin: ArrayLike, end: ArrayLike, error: ArrayLike) -> None:
     """Fill the plane's sectors by their 0-1 loss, exactly: each reaches beyond the edge of the axes."""
     corners = [(x, y) for x in axes.get_xlim() for y in axes.get_ylim()]
     radius = 1.01 * max(float(np.hypot(*corner)) for corner in corners)
@@ -111,7 +113,14 @@ def shade_accuracy(axes: Axes, begin: Any, end: Any, error: Any) -> None:
 
 
 def draw_levels(
-    axes: Axes, x: Any, y: Any, z: Any, *, num: int = 12, label: bool = True, avoid: Any = ()
+    axes: Axes,
+    x: ArrayLike,
+    y: ArrayLike,
+    z: ArrayLike,
+    *,
+    num: int = 12,
+    label: bool = True,
+    avoid: ArrayLike = (),
 ) -> None:
     """Level lines at levels that are round, evenly spaced in the share of the plane they enclose."""
     levels = round_levels(z, num)
@@ -141,13 +150,15 @@ def log_ticks(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def round_levels(z: Any, num: int) -> np.ndarray:
+def round_levels(z: ArrayLike, num: int) -> np.ndarray:
     """Quantiles of the values, rounded to two digits."""
     raw = np.quantile(np.asarray(z), np.linspace(0.02, 0.98, num))
     return np.unique([float(f"{value:.2g}") for value in raw if value > 0])
 
 
-def draw_path(axes: Axes, path: Any, rate: Any, *, label: str | None = None, ms: Any = 2.5) -> None:
+def draw_path(
+    axes: Axes, path: ArrayLike, rate: Scalar, *, label: str | None = None, ms: float = 2.5
+) -> None:
     """A trajectory in the plane, with its start in black."""
     x, y = np.asarray(path).T
     axes.plot(x, y, lw=0.9, ms=ms, label=label, zorder=3, **rate_style(rate))

@@ -20,7 +20,7 @@ from engram.system import AbstractSystem, Registered
 class Stability(Registered):
     """What is known of the stability of a method; by default nothing."""
 
-    def threshold(self, index: Array) -> Any:
+    def threshold(self, index: Array) -> Array:
         """The sharpness beyond which the method is unstable on a quadratic; NaN if that is not known."""
         del index
         return jnp.asarray(jnp.nan)

@@ -188,7 +188,7 @@ class Descent(AbstractStepwise):
         return getattr(self.sampling, "batch_size", None)
 
     @property
-    def batches(self) -> Any:
+    def batches(self) -> Array | None:
         """Batches that are replayed, if they are."""
         return getattr(self.sampling, "batches", None)
 

@@ -37,7 +37,7 @@ class Ledger(eqx.Module):
     count: Int[Array, "*lanes"]
     page: PyTree
     on_page: Int[Array, "*lanes"]
-    read: Callable[[Any], Any] = eqx.field(static=True)
+    read: Callable[[PyTree], PyTree] = eqx.field(static=True)
 
     @property
     def capacity(self) -> int:
@@ -62,7 +62,7 @@ class Ledger(eqx.Module):
         """Without its rows."""
         return dataclasses.replace(self, count=jnp.zeros_like(self.count))
 
-    def entries(self) -> Any:
+    def entries(self) -> PyTree:
         """What is kept of the rows that came; on the host."""
         end = min(int(self.count), self.capacity)
         return self.read(jax.tree.map(lambda book: np.array(book[:end]), self.book))
@@ -73,12 +73,12 @@ class Entries(eqx.Module):
 
     values: Any
 
-    def entries(self) -> Any:
+    def entries(self) -> PyTree:
         return self.values
 
 
 def empty_ledger(
-    capacity: int, row: PyTree, read: Callable[[Any], Any] = lambda rows: rows
+    capacity: int, row: PyTree, read: Callable[[PyTree], PyTree] = lambda rows: rows
 ) -> Ledger:
     """A ledger for so many rows like this one."""
     blank = lambda count: jax.tree.map(

@@ -110,7 +110,7 @@ class Plain(AbstractOptimizer):
         eta = rate_at(self.learning_rate, update.index)
         return Shares(jax.tree.map(lambda g: -(eta * g), parts), None, past)
 
-    def threshold(self, index: Array) -> Any:
+    def threshold(self, index: Array) -> Array:
         return 2 / rate_at(self.learning_rate, index)
 
 
@@ -143,7 +143,7 @@ class Optimizer(AbstractOptimizer):
         table = read_rate(self.numbers["learning_rate"], steps)
         return eqx.tree_at(lambda o: o.numbers, self, self.numbers | {"learning_rate": table})
 
-    def build(self, index: Any = 0) -> Any:
+    def build(self, index: Array | int = 0) -> Any:
         """The transformation itself, with the learning rate of step `index`."""
         return self.factory(**self._at(index))
 
@@ -181,7 +181,7 @@ class Optimizer(AbstractOptimizer):
         shrink = lambda x: -(rate * numbers["weight_decay"] * x)
         return shares._replace(decay=jax.tree.map(shrink, update.state))
 
-    def threshold(self, index: Array) -> Any:
+    def threshold(self, index: Array) -> Array:
         return jnp.asarray(self.edge(self._at(index)))
 
     def preconditioner(self, memory: PyTree) -> PyTree:

@@ -33,7 +33,7 @@ class Moment(eqx.Module):
     key: Any = None
 
     @property
-    def state(self) -> Any:
+    def state(self) -> PyTree:
         return self.dynamics.state_of(self.carry.inner)
 
 
@@ -141,7 +141,9 @@ class Context(eqx.Module):
         inner = self.dynamics.init_with(self.system, state, self.key)
         return Carry(zero, inner, folded, zero + int(Status.RUNNING))
 
-    def segment(self, carry: Carry, at: Int[Array, " T"], record: Any, **options: Any) -> Any:
+    def segment(
+        self, carry: Carry, at: Int[Array, " T"], record: Callable[..., PyTree], **options: Any
+    ) -> tuple[Carry, PyTree, Array]:
         """Go on through the steps `at`, recording at each; options as for `advance`.
 
         Returns:
@@ -161,7 +163,7 @@ class Context(eqx.Module):
         carry, (records, reached) = jax.lax.scan(to, carry, at)
         return carry, records, reached
 
-    def finish(self, carry: Carry) -> Any:
+    def finish(self, carry: Carry) -> PyTree:
         """What the fold makes of the whole run, the last state included."""
         if self.fold is None:
             return None
@@ -176,7 +178,7 @@ def advance(
     until: Int[Array, ""],
     *,
     fold: AbstractFold | None = None,
-    stop: Callable[[PyTree], Any] | None = None,
+    stop: Callable[[PyTree], Array] | None = None,
     key: PRNGKeyArray | None = None,
     bursts: bool = True,
     waits: Any = False,
@@ -298,7 +300,7 @@ def run(
     at: Array,
     record: Callable[..., PyTree],
     fold: AbstractFold | None = None,
-    stop: Callable[[PyTree], Any] | None = None,
+    stop: Callable[[PyTree], Array] | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Trajectory:
     """Move `system` from `state` by `dynamics`, recording at the steps (or times) `at`.

@@ -32,7 +32,7 @@ class AbstractSampling(Registered):
     @abc.abstractmethod
     def law(
         self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Array | None, PyTree]:
         """The law of step `index` (None for the system's own), and what is carried on."""
 
 
@@ -41,7 +41,7 @@ class Everything(AbstractSampling):
 
     def law(
         self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Array | None, PyTree]:
         return None, inner
 
 
@@ -62,7 +62,7 @@ class Batches(AbstractSampling):
 
     def law(
         self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Array | None, PyTree]:
         law = jnp.asarray(system.law)
         # Inverse of the distribution function: a sample of probability zero has no room to be hit.
         reached = jnp.cumsum(law.ravel())
@@ -106,7 +106,7 @@ class Replayed(AbstractSampling):
 
     def law(
         self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Array | None, PyTree]:
         return law_of_batch(jnp.asarray(self.batches)[index], system.law), inner
 
 
@@ -151,7 +151,7 @@ class Epochs(AbstractSampling):
 
     def law(
         self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Array | None, PyTree]:
         each = len(self.samples) // self.batch_size
         epoch, place = index // each, index % each
         order = jax.random.permutation(
@@ -193,7 +193,7 @@ class Curriculum(AbstractSampling):
 
     def law(
         self, system: AbstractSystem, inner: PyTree, index: Array, key: PRNGKeyArray | None
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Array | None, PyTree]:
         stage = jnp.searchsorted(jnp.asarray(self.ends), index, side="right")
         return jnp.asarray(self.laws)[jnp.minimum(stage, len(self.laws) - 1)], inner
 

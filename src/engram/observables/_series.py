@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from engram._precision import in_input_precision, nan_is_a_result
 from engram._types import Array, PyTree
-from engram.dynamics import AbstractFold, Carry, Moment, filed, with_capacity
+from engram.dynamics import AbstractDynamics, AbstractFold, Carry, Moment, filed, with_capacity
 from engram.system import AbstractSystem, Look
 
 
@@ -28,8 +28,11 @@ class Shown(AbstractSystem):
 @nan_is_a_result()
 @eqx.filter_jit
 def events_of_series(
-    events: AbstractFold, series: Any, system: AbstractSystem | None = None, dynamics: Any = None
-) -> Any:
+    events: AbstractFold,
+    series: PyTree,
+    system: AbstractSystem | None = None,
+    dynamics: AbstractDynamics | None = None,
+) -> PyTree:
     """What a fold makes of a series, counted in records.
 
     Args:

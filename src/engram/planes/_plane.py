@@ -1,6 +1,6 @@
 """Plane: a two-dimensional slice of the weights, and the slices that have names."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Plane(NamedTuple):
         """The weights at a point of the plane."""
         return self.origin + a * self.first + b * self.second
 
-    def coordinates(self, problem: Problem, W: ArrayLike) -> tuple[Any, Any]:
+    def coordinates(self, problem: Problem, W: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Where weights, one or many, lie nearest in the plane, and how far from it they are.
 
         Args:
