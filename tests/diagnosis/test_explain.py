@@ -1,5 +1,7 @@
 """Spikes are explained: planted culprits come first."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -151,6 +153,45 @@ def test_the_sharpest_direction_of_a_preconditioned_method_is_named():
     assert known.is_crossed
     assert known.direction.prod() < 0
     assert "the sharpest direction moves token 1 against token 0" in str(explain(run))
+
+
+def test_what_other_than_tokens_did_is_told():
+    problem, frequent, rare = hidden_pair(0)
+    explanation = explain(engram.simulate(problem, engram.GradientDescent(600.0, 60)), most=1)
+    (spike,) = explanation.spikes
+    fall = -float(spike.against.values.sum() + spike.helping.values.sum())
+    told = lambda **parts: str(
+        replace(explanation, spikes=(replace(spike, pushes=spike.pushes.assign(parts)),))
+    )
+    part = spike.pushes.decay
+    for name, words in {
+        "decay": "Weight decay lowered",
+        "noise": "Noise on W lowered",
+        "remainder": "A remainder, which no push accounts for, lowered",
+    }.items():
+        text = told(**{name: part - 100 * fall})
+        assert f"{words} its margin by {100 * fall:.3g}." in text
+        assert f"token {frequent} by" not in text  # which did little beside it
+        assert words not in told(**{name: part - 1e-3 * fall})
+
+
+def test_who_becomes_surer_than_its_noisy_targets_is_found():
+    """The frequent token's own step goes too far: its margin rises, and its loss with it."""
+    problem, frequent, rare = hidden_pair(0)
+    noisy = np.full((N, 4), 0.03) + 0.88 * np.eye(4)[problem.targets]
+    problem = engram.Problem(problem.inputs, problem.outputs, problem.probs, noisy)
+    rates = np.repeat([2.0, 400.0], [30, 10])
+    explanation = explain(engram.simulate(problem, engram.GradientDescent(rates, 40)), most=1)
+    (spike,) = explanation.spikes
+    assert frequent in spike.surer
+    assert spike.risen.tokens[0] == spike.against.tokens[0] == frequent
+    rose = float((spike.pushes.change - spike.pushes.rival)[frequent])
+    assert f"The margin rose, too, of token {frequent} by {rose:.3g}: surer than" in str(
+        explanation
+    )
+    assert f"What moved their margins the wrong way: token {frequent} by" in str(explanation)
+    # Its loss is lowest where it is as sure as its targets.
+    assert float(spike.pushes.margin_after[frequent]) > np.log(0.91 / 0.03)
 
 
 def test_names_that_look_like_formulas_are_drawn_as_they_are():

@@ -74,8 +74,10 @@ class Spike:
         loss_peak: The loss at the peak.
         risen: Tokens whose losses rose, with their shares of the rise: p times the change, where positive.
         net: The change of the loss over the whole rise: 1 if no token's loss fell meanwhile.
-        against: Sources that lowered the margins of the risen tokens, with how much, weighted by the shares.
-        helping: Sources that raised them.
+        against: Sources that lowered the margins of the risen tokens (or raised those of `surer` ones), with
+            how much, weighted by the shares.
+        helping: Sources that did the opposite.
+        surer: Of the risen tokens, those whose margins rose, too: their targets are noisy.
         pushes: The interference between the last step before and the peak, against the rivals at the peak.
         stability: The curvature before the spike; None for flows.
         rates: The learning rate before, and in, the spike, where it rose; else None.
@@ -93,6 +95,7 @@ class Spike:
     net: float
     against: Side
     helping: Side
+    surer: frozenset[int]
     pushes: xr.Dataset
     stability: Stability | None
     rates: tuple[float, float] | None
@@ -257,7 +260,9 @@ def _explain_one(
     change = p * (pushes["loss_after"].values - pushes["loss_before"].values)
     rise = np.maximum(change, 0)
     share = rise / rise.sum() if rise.any() else rise
-    pull = share @ pushes["push"].values
+    problem = getattr(path.system, "problem", None)
+    is_surer = (share > 0) & _rose(pushes) & (problem is not None and problem.is_noisy)
+    pull = np.where(is_surer, -share, share) @ pushes["push"].values
     stability, foreseen = _reasons(path, first)
     return Spike(
         first=first,
@@ -270,12 +275,18 @@ def _explain_one(
         net=float(change.sum() / rise.sum()) if rise.any() else math.nan,
         against=_side(pull, pull < 0),
         helping=_side(pull, pull > 0),
+        surer=frozenset(np.flatnonzero(is_surer).tolist()),
         pushes=pushes,
         stability=stability,
         rates=_bump(path.dynamics, run, int(first), int(peak)),
         stages=_stages(path.dynamics, first, peak),
         foreseen=foreseen,
     )
+
+
+def _rose(pushes: xr.Dataset) -> np.ndarray:
+    """Whose margins against the strongest rivals of the end rose."""
+    return (pushes["change"] - pushes["rival"]).values > 0
 
 
 def _reasons(path: Path, first: float) -> tuple[Stability | None, tuple[str, ...]]:

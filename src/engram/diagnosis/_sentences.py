@@ -11,6 +11,7 @@ from engram._pages import png_text
 from engram.problem import show_name
 
 _FEW = 4  # tokens named in a sentence
+_LITTLE = 0.005  # of a rise, below which nothing is said of the rest
 _OFTEN = 2.0  # times its frequency, beyond which a token came remarkably often
 _MET = 0.5  # of the change of W, below which pushes between records are hardly known
 _UNCERTAIN = " That is too little to say who pushed: record more often."
@@ -58,6 +59,7 @@ def how_many(count: int, shown: int) -> str:
 def _of_spike(explanation: Any, spike: Any) -> list[str]:
     name = lambda x: f"token {explanation.names[x]}"
     sentences = [what_happened(spike), _who_rose(explanation, spike, name)]
+    sentences += _who_is_surer(spike, name)
     sentences += _who_pushed(explanation, spike, name)
     if spike.rates is not None:
         before, after = spike.rates
@@ -113,7 +115,7 @@ def _who_rose(explanation: Any, spike: Any, name: Any) -> str:
     rest = len(spike.risen.tokens) - len(top)
     share = 1 - sum(share for _, share in spike.risen.top(_FEW) if share > 0.01)
     others = "1 other rose" if rest == 1 else f"{rest} others rose"
-    more = f"; {others}, too ({share:.0%})" if rest > 0 else ""
+    more = f"; {others}, too ({share:.0%})" if rest > 0 and share >= _LITTLE else ""
     return f"What rose {verb} of {listed(top)}{more}."
 
 
@@ -125,18 +127,65 @@ def _taken_for(spike: Any, x: int) -> str:
     return f", then recalled as class {show_name(str(rival))}"
 
 
+def _named(spike: Any) -> list[int]:
+    """The tokens that rose, as far as they are named."""
+    return [x for x, share in spike.risen.top(_FEW) if share > 0.01]
+
+
+def _who_is_surer(spike: Any, name: Any) -> list[str]:
+    """Tokens whose margins rose with their losses."""
+    rose = (spike.pushes["change"] - spike.pushes["rival"]).values
+    those = [f"{name(x)} by {rose[x]:.3g}" for x in _named(spike) if x in spike.surer]
+    if not those:
+        return []
+    verb = "The margin rose, too, of" if len(those) == 1 else "Margins rose, too, of"
+    return [f"{verb} {listed(those)}: surer than the noisy targets are, which raises the loss."]
+
+
 def _who_pushed(explanation: Any, spike: Any, name: Any) -> list[str]:
+    further = _further(spike)
+    elsewhere = max(map(abs, further.values()))
+
     def of(side: Any, what: str) -> list[str]:
-        least = 0.05 * np.abs(side.values).sum()
+        least = 0.05 * max(np.abs(side.values).sum(), elsewhere)
         parts = [
             f"{name(x)} by {abs(v):.3g}{_why(explanation, spike, x)}"
             for x, v in side.top(_FEW)
             if abs(v) > least
         ]
-        return [f"{what} {listed(parts)}."] if parts else []
+        return [f"What {what}: {listed(parts)}."] if parts else []
 
     its = "its margin" if len([v for v in spike.risen.values if v > 0.01]) == 1 else "their margins"
-    return of(spike.against, f"What lowered {its}:") + of(spike.helping, f"What raised {its}:")
+    down, up = f"lowered {its}", f"raised {its}"
+    if spike.surer & set(_named(spike)):
+        down, up = f"moved {its} the wrong way", f"moved {its} the right way"
+    sides = of(spike.against, down) + of(spike.helping, up)
+    whole = sum(np.abs(side.values).sum() for side in (spike.against, spike.helping))
+    least = 0.05 * (whole + sum(map(abs, further.values())))
+    return sides + [
+        f"{what} {down if value < 0 else up} by {abs(value):.3g}."
+        for what, value in further.items()
+        if abs(value) > least
+    ]
+
+
+def _further(spike: Any) -> dict[str, float]:
+    """What other than tokens moved the margins of those who rose, weighted as pushes are."""
+    pushes, share = spike.pushes, np.zeros(spike.pushes.sizes["token"])
+    share[spike.risen.tokens] = spike.risen.values
+    share[list(spike.surer)] *= -1
+    is_recorded = "fit" in pushes.attrs
+    words = {
+        "decay": "Weight decay",
+        "noise": "What the loop's gradients have beyond the tokens' parts"
+        if is_recorded
+        else "Noise on W",
+        "embeddings": "Moving embeddings",
+        "remainder": "A remainder, which no push accounts for,",
+    }
+    return {
+        what: float(share @ pushes[name].values) for name, what in words.items() if name in pushes
+    }
 
 
 def _why(explanation: Any, spike: Any, source: int) -> str:

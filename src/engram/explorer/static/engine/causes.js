@@ -9,6 +9,7 @@ import { sharpestOf } from './sharpness.js';
 
 const FEW = 4; // tokens named in a sentence
 const LEAST = 0.01; // of a rise that is worth a name
+const LITTLE = 0.005; // of a rise, below which nothing is said of the rest
 const OFTEN = 2; // times its frequency, beyond which a token came remarkably often
 const BUMP = 1.5; // a learning rate that rises by this factor within a few steps is worth a word
 const SHORT = 4; // steps before a spike in which such a rise counts as its cause
@@ -49,7 +50,7 @@ function whoRose({ names, probs, M }, { rise, pushes: { after } }) {
   const top = named.map(([x, share]) => `token ${names[x]} (${percent(share)} of the rise, p = ${general(probs[x], 3)}${taken(x)})`);
   if (!top.length) return "No token's loss rose.";
   const rest = rise.length - top.length, share = 1 - named.reduce((sum, [, part]) => sum + part, 0);
-  const more = rest > 0 ? `; ${rest === 1 ? '1 other rose' : `${rest} others rose`}, too (${percent(share)})` : '';
+  const more = rest > 0 && share >= LITTLE ? `; ${rest === 1 ? '1 other rose' : `${rest} others rose`}, too (${percent(share)})` : '';
   return `What rose ${top.length === 1 ? 'is the loss' : 'are the losses'} of ${list(top)}${more}.`;
 }
 
