@@ -1,15 +1,14 @@
 """Schedules: learning rates as functions of the step, by name; any other function will do as well."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from engram._checks import InputError, check_count, check_scalar
-from engram._types import Scalar
+from engram._types import Array, Scalar
 
-Schedule = Callable[[Any], Any]
+Schedule = Callable[[Array | int], Array]
 
 
 def warmup(peak: Scalar, steps: int) -> Schedule:
