@@ -13,6 +13,9 @@ SET = [
     "JAX_COMPILATION_CACHE_DIR",
     "JAX_COMPILATION_CACHE_MAX_SIZE",
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS",
+    "JAX_RAISE_PERSISTENT_CACHE_ERRORS",
+    "JAX_COMPILATION_CACHE_CHECK_CONTENTS",
+    "JAX_COMPILATION_CACHE_EXPECT_PGLE",
 ]
 SCRIPT = """
 import sys, warnings
@@ -74,7 +77,8 @@ def test_damaged_entries_are_compiled_again_silently(surroundings, tmp_path):
     for path in entries[1:]:
         path.write_bytes(b"")
     (folder / "works").write_bytes(b"")
-    assert ended(start(surroundings)) == (True, 0, value)
+    strict = {name: "1" for name in SET if "RAISE" in name or "CHECK" in name}
+    assert ended(start(surroundings | strict)) == (True, 0, value)
 
 
 @pytest.fixture

@@ -65,6 +65,10 @@ def use_cache() -> bool:
             "jax_compilation_cache_dir": str(folder),
             "jax_compilation_cache_max_size": -1,  # else JAX takes locks, with a library that may be missing
             "jax_persistent_cache_min_compile_time_secs": 0.0,
+            # What is wrong with an entry is no fault of the user's, whatever JAX does about its own.
+            "jax_raise_persistent_cache_errors": False,
+            "jax_compilation_cache_check_contents": False,
+            "jax_compilation_cache_expect_pgle": False,
         }
         for name, value in settings.items():
             if jax:

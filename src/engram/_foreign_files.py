@@ -1,10 +1,13 @@
 """Files that may come from anybody, checked before they are read: they stand alone, and fit into memory."""
 
+import contextlib
 import math
 import os
 import stat
+import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -108,6 +111,14 @@ def check_links(path: str | os.PathLike[str]) -> None:
                 raise InputError(
                     f"{os.fspath(path)} has something in it that is not a file: {place}. Remove it."
                 )
+
+
+@contextlib.contextmanager
+def leftovers_ignored() -> Iterator[None]:
+    """Zarr warns of what a killed process has left beside its arrays, or another is writing: no fault."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Object at .* is not recognized as a component of a Zarr")
+        yield
 
 
 def check_zarr(path: Path, group: Any) -> None:

@@ -193,6 +193,12 @@ def test_slices_curves_and_classes(sweep):
     assert [tick.get_text() for tick in bar.get_yticklabels()] == [*engram.sweeps.CLASSES]
 
 
+@pytest.mark.parametrize("reached", [np.nan, 0.0], ids=["never", "at once"])
+def test_a_curve_without_a_step_above_zero_is_drawn(sweep, reached):
+    flat = sweep.assign(first_perfect=xr.full_like(sweep.first_perfect, reached))
+    engram.plot(flat, at={"p1": 0.6, "correlation": 0.5})._repr_png_()
+
+
 def test_theory_is_drawn_where_it_is_zero(sweep):
     line = engram.sweeps.boundary(sweep, "one_step")
     figure = engram.plot(sweep, lines=[line])

@@ -142,6 +142,14 @@ def test_an_array_that_declares_gigabytes_is_not_read(store):
             engram.plot(sweeps.open_sweep(store), value="height")
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_a_killed_process_left_half_written_is_ignored(store):
+    (store / "zarr.0123456789abcdef.partial").write_bytes(b"{")
+    (store / "height" / "c" / "0" / "0.0123456789abcdef.partial").write_bytes(b"")
+    assert sweeps.open_sweep(store).attrs["units_left"] == 0
+    assert "computed 0 units" in made(store).attrs["summary"]
+
+
 def test_a_complete_store_opens_with_plain_xarray(store):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -344,6 +344,22 @@ def test_a_damaged_log_is_reported_when_resumed_and_when_opened(begun, tmp_path,
         tf.open_log(run)
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_a_killed_process_left_half_written_is_ignored_and_removed(begun, tmp_path):
+    source, config, descent, whole = begun
+    run = shutil.copytree(source, tmp_path / "run")
+    leftovers = [
+        run / "log.zarr" / "zarr.0123456789abcdef.partial",
+        run / "log.zarr" / "loss" / "c" / "0.0123456789abcdef.partial",
+    ]
+    for path in leftovers:
+        path.write_bytes(b"{")
+    assert tf.open_log(run).recorded == 68
+    found = tf.train(config, descent, out=run)
+    np.testing.assert_array_equal(found.log.loss, whole.log.loss)
+    assert not any(path.exists() for path in leftovers)
+
+
 def test_resume_restores_the_last_entries(begun, tmp_path):
     """Of the chunk that is not full, whatever became of it; and xarray opens the log as it is."""
     source, config, descent, whole = begun

@@ -251,7 +251,7 @@ def _draw_curves(axes: Axes, panel: xr.DataArray, across: str, look: _Look) -> N
                   rasterized=True)  # fmt: skip
     else:
         axes.plot(x, panel.values, ".-", color=plotting.COLOURS[0], ms=4)
-    if isinstance(look.norm, LogNorm):
+    if isinstance(look.norm, LogNorm) and (panel.values > 0).any():
         axes.set_yscale("log")
         if np.nanmax(panel.values) < 300 * np.nanmin(panel.values):
             plotting.log_ticks(axes.yaxis)

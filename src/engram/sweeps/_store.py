@@ -19,7 +19,13 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between, check_folder
-from engram._foreign_files import check_links, check_zarr, check_zarr_array, expands_to
+from engram._foreign_files import (
+    check_links,
+    check_zarr,
+    check_zarr_array,
+    expands_to,
+    leftovers_ignored,
+)
 from engram.sweeps._plan import Plan, Unit
 from engram.sweeps._spec import hash_of
 
@@ -224,7 +230,7 @@ def open_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
                 f"{path} is damaged: its axis `{name}` is not that of its spec. Run `engram sweep` with "
                 "its spec again, which writes the axis again."
             )
-    with _damage_reported(path):
+    with _damage_reported(path), leftovers_ignored():
         check_zarr(path, group.group)
         stored = xr.open_zarr(path, consolidated=False, chunks=None)
         marks = list(MARKS)[: 3 if "format" in attrs else 2 if "done" in group else 0]

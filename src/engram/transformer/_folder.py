@@ -16,7 +16,7 @@ import xarray as xr
 import engram
 from engram._checks import InputError
 from engram._files import changes_between, check_folder, clear_leftovers, written_whole
-from engram._foreign_files import check_links, check_zarr
+from engram._foreign_files import check_links, check_zarr, leftovers_ignored
 from engram.problem import one_line, read_npz
 from engram.registry import complete, names_of
 from engram.transformer._initial import write_start
@@ -125,6 +125,8 @@ class Folder:
             spare = self.path / ".log.zarr"
             if spare.exists() and not self.log_path.exists():  # killed between two renames
                 spare.rename(self.log_path)
+            for leftover in self.log_path.rglob("*.partial"):  # of Zarr, killed while it wrote
+                leftover.unlink(missing_ok=True)
             try:
                 yield
             except ConnectionError:
@@ -215,9 +217,10 @@ def _read_log(path: Path, end: int | None = None) -> xr.Dataset:
 
     try:
         check_links(path)
-        check_zarr(path, zarr.open_group(path, mode="r", use_consolidated=False))
-        # Past the copy of the metadata, for damage to the arrays' own would go unnoticed.
-        log = xr.open_zarr(path, consolidated=False, chunks=None).isel(step=slice(end)).load()
+        with leftovers_ignored():
+            check_zarr(path, zarr.open_group(path, mode="r", use_consolidated=False))
+            # Past the copy of the metadata, for damage to the arrays' own would go unnoticed.
+            log = xr.open_zarr(path, consolidated=False, chunks=None).isel(step=slice(end)).load()
     except Exception as error:  # zarr reports damage in many ways
         raise InputError(
             f"{path} cannot be read ({one_line(error)}). Move {path.parent} away and train again."
