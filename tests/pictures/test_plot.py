@@ -191,6 +191,10 @@ def test_slices_curves_and_classes(sweep):
     assert axes.get_xlabel() == r"learning rate $\eta$"
     bar = engram.plot(sweep, value="convergence", at={"p1": 0.6}).axes[-1]
     assert [tick.get_text() for tick in bar.get_yticklabels()] == [*engram.sweeps.CLASSES]
+    curve_of_classes = engram.plot(sweep, value="convergence", at=at).axes[0]
+    np.testing.assert_array_equal(curve_of_classes.lines[0].get_ydata(), sweep.convergence.sel(at))
+    shown = [tick.get_text() for tick in curve_of_classes.get_yticklabels()]
+    assert shown == [*engram.sweeps.CLASSES]
 
 
 @pytest.mark.parametrize("reached", [np.nan, 0.0], ids=["never", "at once"])
@@ -206,6 +210,12 @@ def test_theory_is_drawn_where_it_is_zero(sweep):
         (drawn,) = [each for each in axes.collections if not isinstance(each, QuadMesh)]
         places = np.concatenate([path.vertices[:, 0] for path in drawn.get_paths()])
         np.testing.assert_allclose(places, (1 - p1) / p1, atol=1e-9)
+
+
+def test_lines_of_theory_differ_in_style(sweep):
+    lines = [engram.sweeps.boundary(sweep, "one_step")] * 2
+    keys = engram.plot(sweep, lines=lines, at={"p1": 0.6}).axes[0].get_legend().get_lines()
+    assert [key.get_linestyle() for key in keys] == ["-", "--"]
 
 
 def test_a_sweep_of_an_own_function_and_its_means():

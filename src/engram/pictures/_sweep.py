@@ -1,5 +1,6 @@
 """A picture of a sweep: a curve, a map with level lines, small multiples, or a bifurcation diagram."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -18,6 +19,7 @@ from engram.pictures import _titles
 _STEPS = ("first_perfect", "perfect_from", "last_rise", "first_learnt")
 _MOST_PANELS = 6
 _LINE = "#E8543F"  # of theory
+_LINE_STYLES = ("-", "--", "-.", ":")
 _CLASSES = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#000000"]
 
 
@@ -55,8 +57,8 @@ def draw_sweep(
             _draw_curves(axes, panel, view.across, look)
         else:
             _draw_map(axes, panel.transpose(view.up, view.across), look)
-        for line in lines:
-            _draw_line(axes, line, panel, view)
+        for line, style in zip(lines, itertools.cycle(_LINE_STYLES), strict=False):
+            _draw_line(axes, line, style, panel, view)
         axes.set_title(name)
         _label(axes, "x", view.across, panel)
         if view.up is not None:
@@ -249,6 +251,12 @@ def _draw_curves(axes: Axes, panel: xr.DataArray, across: str, look: _Look) -> N
         points = panel.transpose(across, "tail").values
         axes.plot(np.repeat(x, points.shape[1]), points.ravel(), ",", color=plotting.COLOURS[0],
                   rasterized=True)  # fmt: skip
+    elif look.classes is not None:
+        known = np.where(panel.values < 0, np.nan, panel.values)
+        axes.plot(x, known, ".", color=plotting.COLOURS[0], ms=4)
+        axes.set_yticks(range(len(look.classes)), look.classes)
+        axes.set_ylim(-0.5, len(look.classes) - 0.5)
+        return
     else:
         axes.plot(x, panel.values, ".-", color=plotting.COLOURS[0], ms=4)
     if isinstance(look.norm, LogNorm) and (panel.values > 0).any():
@@ -260,7 +268,7 @@ def _draw_curves(axes: Axes, panel: xr.DataArray, across: str, look: _Look) -> N
     axes.set_ylabel(_titles.value_label(panel))
 
 
-def _draw_line(axes: Axes, line: Line, panel: xr.DataArray, view: _View) -> None:
+def _draw_line(axes: Axes, line: Line, style: str, panel: xr.DataArray, view: _View) -> None:
     drawn = [name for name in (view.across, view.up) if name is not None]
     fixed = {name: panel.coords[name] for name in line.level.dims if name not in drawn}
     level = line.level.sel(fixed) if fixed else line.level
@@ -268,14 +276,14 @@ def _draw_line(axes: Axes, line: Line, panel: xr.DataArray, view: _View) -> None
         if level.dims == (view.across,):
             order = np.argsort(level.values)
             at = np.interp(0.0, level.values[order], level[view.across].values[order])
-            axes.axvline(float(at), color=_LINE, ls="--", lw=1.2, label=line.label)
+            axes.axvline(float(at), color=_LINE, ls=style, lw=1.2, label=line.label)
             axes.legend()
         return
     level = xr.broadcast(level, panel)[0].transpose(view.up, view.across)
     if level.min() < 0 < level.max():
         over = (panel[view.across], panel[view.up], level)
-        axes.contour(*over, levels=[0.0], colors=_LINE, linewidths=1.5)
-        axes.plot([], [], color=_LINE, lw=1.5, label=line.label)
+        axes.contour(*over, levels=[0.0], colors=_LINE, linestyles=style, linewidths=1.5)
+        axes.plot([], [], color=_LINE, ls=style, lw=1.5, label=line.label)
         axes.legend(loc="upper left", frameon=True, framealpha=0.9)
 
 
