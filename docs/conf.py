@@ -7,6 +7,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import _stories
+
 import _generate
 import engram
 from engram.explorer import export
@@ -29,6 +31,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "engram"
 html_show_sphinx = False
+html_static_path = ["_static"]
 exclude_patterns = ["_build", "gallery", "generated/*-table.md", "**/GALLERY_HEADER.rst"]
 default_role = "code"
 add_module_names = False
@@ -77,6 +80,7 @@ def _write_explorer(app, fault):
 
 
 def setup(app):
+    _stories.setup(app)
     app.connect("build-finished", _write_explorer)
     app.connect("builder-inited", _generate.write_pages, priority=1)
     app.connect("autodoc-process-docstring", _formulas, priority=900)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -190,6 +191,30 @@ def test_the_page_writes_python_and_says_what_is_beyond_it(visit):
     visit.page.goto(f"{visit.address}?beyond#problem=own&name=01234567")
     visit.settle("!document.getElementById('message').hidden")
     assert "engram explore" in page.text_content("#message")
+
+
+STORY = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="{static}/story.css">
+<div class="story"><div class="story-frame">
+<iframe src="{page}?told#preset=fig4" data-page="{page}?told"></iframe></div><div>
+<section class="story-step" tabindex="0" data-state="preset=fig4"><h2>a</h2></section>
+<section class="story-step" tabindex="0" data-state="preset=benign-spike&run=gd,30&t=4"><h2>b</h2></section>
+</div></div><script src="{static}/story.js"></script>"""
+
+
+def test_the_page_beside_a_story_shows_the_step_that_is_read(visit, tmp_path):
+    static = (Path(__file__).parents[2] / "docs" / "_static").as_uri()
+    (tmp_path / "story.html").write_text(STORY.format(static=static, page=visit.address), "utf-8")
+    visit.page.goto((tmp_path / "story.html").as_uri())
+    frame = visit.page.frames[-1]
+    until(frame, "engram.redraws > 0 && engram.state.preset === 'fig4'", visit.faults)
+    visit.page.evaluate("scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
+    until(frame, "engram.data.state.preset === 'benign-spike' && engram.isSettled()", visit.faults)
+    assert frame.evaluate("[engram.cursor, engram.data.runs.length]") == [4, 1]
+    assert frame.is_hidden("#controls")
+    frame.click("#open-controls")
+    assert frame.is_visible("#rate-0")
+    visit.page.focus(".story-step >> nth=0")
+    until(frame, "engram.data.state.preset === 'fig4'", visit.faults)
 
 
 NOTEBOOK = """

@@ -84,8 +84,11 @@ export const FRAME = { left: 52, right: 20, top: 8, bottom: 24 };
 
 export function frame(pen, w, h, x, y, { xLabel = null, room = FRAME, grid = true } = {}) {
   const { left, right, top, bottom } = room;
+  let last = Infinity;
   for (const v of y.ticks()) {
     const at = y(v);
+    if (Math.abs(last - at) < 10) continue; // its number would cover the last one's
+    last = at;
     if (grid) pen.line([left, at, w - right, at], { stroke: '#e6e8ec' });
     pen.text(y.label(v), left - 5, at, { size: 10.5, align: 'right', base: 'middle', fill: '#444' });
   }

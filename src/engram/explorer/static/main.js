@@ -495,6 +495,7 @@ let isFirstLook = false;
 function beginInFrame() {
   if (globalThis.parent === globalThis) return;
   document.body.classList.add('framed');
+  if (new URLSearchParams(location.search).has('told')) document.body.classList.add('told'); // beside a text that says the rest
   const link = $('alone');
   link.hidden = location.protocol === 'about:';
   link.addEventListener('pointerdown', () => { link.href = location.href.split('#')[0] + toHash(page.state); });
