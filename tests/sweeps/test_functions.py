@@ -2,9 +2,12 @@
 
 import functools
 import importlib
+import operator
+import os
 import shutil
 import sys
 import threading
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -222,6 +225,8 @@ USES = {
     "by text": lambda own: lambda x: getattr(own, "help" + "er")(x),
     "its own text": lambda own: own.by_text,
     "imported by text": lambda own: imports_by_text,
+    "loaded modules": lambda own: lambda x: sys.modules["helpers_above"].helper(x),
+    "as a whole": lambda own: (lambda of: lambda x: of(own) * x)(operator.attrgetter("SCALE")),
 }
 
 
@@ -261,7 +266,8 @@ def own(tmp_path, monkeypatch):
         ("helper", {"scale": 3.0}), ("helper", {"twice": 3.0}), ("name", {"twice": 3.0}),
         ("constant", {"scale": 1.0 + 1e-12}), ("object", {"factor": 3.0}), ("class", {"factor": 3.0}),
         ("inside", {"twice": 3.0}), ("by text", {"twice": 3.0}), ("its own text", {"scale": 3.0}),
-        ("imported by text", {"twice": 3.0}),
+        ("imported by text", {"twice": 3.0}), ("loaded modules", {"twice": 3.0}),
+        ("as a whole", {"scale": 3.0}),
     ],
 )  # fmt: skip
 def test_a_change_in_a_module_of_the_users_is_refused(own, tmp_path, use, change):
@@ -306,6 +312,42 @@ def test_a_change_in_a_module_that_a_plugin_uses_is_refused(own, tmp_path):
     finally:
         engram.registry.unregister("observable", "helped")
         sys.modules.pop("plugin_with_helpers", None)
+
+
+def written(x):
+    with open("said.txt", "a") as file:
+        file.write(str(x))
+    return x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * np.loadtxt("factor.txt"),
+        lambda x: x * float(os.environ["FACTOR"]),
+        lambda x, place=Path("factor.txt"): x * float(place.read_text()),
+        lambda x, names=frozenset({"FACTOR"}): x * sum(float(os.getenv(each)) for each in names),
+    ],
+    ids=["file", "variable", "path", "variables"],
+)
+def test_a_change_in_what_a_function_reads_from_outside_counts(function, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FACTOR", "1")
+    place = tmp_path / "factor.txt"
+    place.write_text("1")
+    first = hash_of(function)
+    assert hash_of(function) == first
+    place.write_text("2")
+    monkeypatch.setenv("FACTOR", "2")
+    assert hash_of(function) != first
+
+
+def test_what_a_function_writes_does_not_count(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = hash_of(written)
+    written(1.0)
+    monkeypatch.setenv("x", "1")
+    assert hash_of(written) == first
 
 
 def test_what_a_function_does_not_use_may_change(own):

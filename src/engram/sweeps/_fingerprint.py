@@ -8,10 +8,11 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import jax
@@ -32,6 +33,15 @@ _BY_TEXT = {
     "__import__", "import_module",
 }  # fmt: skip
 
+# With these, variables of the environment are read.
+_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "expandvars"}
+
+# With these, a function writes to the files that it names.
+_WRITERS = {
+    "write_text", "write_bytes", "touch", "save", "savez", "savetxt", "dump", "to_csv", "to_netcdf",
+}  # fmt: skip
+_MODES = re.compile("[rwaxbt+]*[wax+][bt+]*")
+
 # What adds nothing to what it wraps.
 _SHELLS: tuple[type[Any], ...] = (type(jax.jit(abs)), type(functools.cache(abs)))
 
@@ -41,7 +51,8 @@ class Fingerprint:
 
     Reached are closures, defaults, the objects it is bound to, and, by the names that its code uses, globals,
     functions and classes of the user's own modules, and whatever these reach. Libraries count by their names
-    and versions. Arrays and numbers are compared to the last bit.
+    and versions. Arrays and numbers are compared to the last bit. Files and variables of the environment that
+    a reached text names count by their contents.
 
     Args:
         function: The function.
@@ -57,8 +68,12 @@ class Fingerprint:
         self._seen: dict[int, int] = {}
         self._modules: list[types.ModuleType] = []  # whose names are being looked up
         self._kept: list[Any] = []  # so that no other object gets the id of one that was seen
+        self._texts: set[str] = set()  # names of files and of variables, perhaps
+        self._folders = {Path()}  # from which files may be named
+        self._reads_environment = False
         try:
             self._add(function)
+            self._outside()
         except RecursionError:
             self.vague = self.vague or "values that are nested too deep"
         self.hash = self._hash.hexdigest()[:16]
@@ -67,6 +82,7 @@ class Fingerprint:
         self._hash.update("\0".join(map(str, (*words, ""))).encode("utf-8", "surrogatepass"))
 
     def _add(self, value: Any) -> None:
+        self._texts |= _texts_in(value)
         if type(value) in _ATOMS:
             self._say(type(value).__name__, repr(value))
             return
@@ -109,6 +125,17 @@ class Fingerprint:
         else:
             self._object(value)
 
+    def _outside(self) -> None:
+        """Files and variables of the environment that a text names."""
+        if self._reads_environment:
+            for name in sorted(self._texts & os.environ.keys()):
+                self._say("environment", name, os.environ[name])
+        names = [text for text in sorted(self._texts) if "." in text or os.sep in text]
+        for name in names:
+            places = [folder / name for folder in self._folders]
+            for content in sorted({_content(place) for place in places if os.path.isfile(place)}):
+                self._say("file", name, content)
+
     def _all(self, *values: Any) -> None:
         for value in values:
             self._add(value)
@@ -117,6 +144,7 @@ class Fingerprint:
         """The fingerprint of a value by itself, where the order is not known."""
         apart = Fingerprint(value)
         self.vague = self.vague or apart.vague
+        self._texts |= apart._texts
         return apart.hash
 
     def _array(self, value: Any) -> None:
@@ -169,11 +197,15 @@ class Fingerprint:
             "code", code.co_code.hex(), code.co_flags, code.co_argcount, code.co_kwonlyargcount
         )
         self._say(*code.co_names, "", *code.co_varnames, "", *code.co_freevars)
+        self._folders.add(Path(code.co_filename).parent)
+        self._reads_environment |= not _ENVIRONMENT.isdisjoint(code.co_names)
+        texts, self._texts = self._texts, set()
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._code(constant)
             else:
                 self._add(constant)
+        self._texts = texts if _writes(code) else texts | self._texts
 
     def _reached(self, name: str, value: Any, names: set[str]) -> None:
         """What a name stands for; of a module of the user's, whatever the code names of it."""
@@ -191,6 +223,8 @@ class Fingerprint:
                 reached = {each for each in vars(value) if not each.startswith("__")}
             if not is_library:
                 reached |= {"__getattr__"} & vars(value).keys()
+                if not reached:  # handed on as a whole
+                    self._module(value)
             for attribute in sorted(reached):
                 self._reached(attribute, vars(value)[attribute], names)
             self._modules.pop()
@@ -324,9 +358,29 @@ def _names_in(code: types.CodeType) -> set[str]:
     return {name for each in _codes_in(code) for name in each.co_names}
 
 
+def _texts_in(value: Any) -> set[str]:
+    """The text that a value is, or the path."""
+    return {str(value)} if isinstance(value, str | PurePath) else set()
+
+
+def _writes(code: types.CodeType) -> bool:
+    """Whether code writes to files, whose contents then say nothing about what it returns."""
+    modes = {each for each in code.co_consts if isinstance(each, str) and _MODES.fullmatch(each)}
+    return bool(modes and "open" in code.co_names) or not _WRITERS.isdisjoint(code.co_names)
+
+
+def _content(path: Path) -> str:
+    """The hash of a file; nothing of one that cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
 def _imports(code: types.CodeType, space: Mapping[str, Any]) -> Iterator[types.ModuleType]:
     """The modules of the user's that code imports when it runs."""
-    by_text = _names_in(code) & {"import_module", "__import__"}
+    by_text = _names_in(code) & {"import_module", "__import__", "modules"}
     names = [
         each.argval
         for part in _codes_in(code)
