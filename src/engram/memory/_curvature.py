@@ -60,7 +60,8 @@ def _hessian_at(
         rows = (left, d_left, p, E, here)
 
         def weighted(r):
-            return r[2][:, None] * _push(*(r[4] or _recall(r[0] @ right.T)), r[1] @ d_right.T)
+            q, likeliest = r[4] or _recall(r[0] @ right.T)
+            return r[2][:, None] * _push(q, likeliest, r[1] @ d_right.T)
 
         if outputs_first(problem):
             return U.T @ sum_blocks(lambda r: transposed_dot(weighted(r), r[3]), rows, block)
