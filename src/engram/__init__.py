@@ -47,7 +47,9 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram.pictures import plot as plot
     from engram.planes import landscape as landscape
     from engram.problem import Problem as Problem
+    from engram.problem import from_counts as from_counts
     from engram.problem import from_gram as from_gram
+    from engram.problem import from_text as from_text
     from engram.problem import gaussian as gaussian
     from engram.problem import on_sphere as on_sphere
     from engram.problem import one_hot as one_hot
@@ -76,7 +78,10 @@ _NAMES = {
     "explorer": ["explore"],
     "pictures": ["plot"],
     "planes": ["landscape"],
-    "problem": ["Problem", "from_gram", "gaussian", "on_sphere", "one_hot", "orthonormal", "two_tokens"],
+    "problem": [
+        "Problem", "from_counts", "from_gram", "from_text", "gaussian", "on_sphere", "one_hot", "orthonormal",
+        "two_tokens",
+    ],
     "simulation": ["When", "compare", "events", "simulate"],
     "sweeps": ["sweep"],
 }  # fmt: skip

@@ -156,21 +156,3 @@ def test_sizes_whose_product_exceeds_memory_are_refused_with_the_size_in_gib(mon
 def test_one_hot_is_named_when_precisions_mix():
     with pytest.raises(InputError, match="`one_hot` computes in float64"):
         jax.jit(lambda a: engram.one_hot(3, 3, exponent=a).probs)(1.0)
-
-
-def test_a_text_makes_a_heavy_tailed_problem(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("abababac")
-    problem = engram.problem.from_text(0, 5, corpus=path, targets="bigrams")
-    assert problem.names == problem.class_names == ("a", "b", "c")
-    np.testing.assert_allclose(problem.probs, [4 / 7, 3 / 7, 0])
-    # After `a` comes `b` three times of four; nothing follows `c`, which gets the law of all.
-    np.testing.assert_allclose(problem.targets, [[0, 3 / 4, 1 / 4], [1, 0, 0], [4 / 7, 3 / 7, 0]])
-    assert problem.labels.tolist() == [1, 0, 0]
-    certain = engram.problem.from_text(0, 5, corpus=path)
-    assert not certain.is_noisy
-    assert certain.labels.tolist() == [1, 0, 0]
-    np.testing.assert_array_equal(certain.inputs, problem.inputs)
-    plays = engram.problem.from_text(0, 8, num_tokens=20)
-    assert plays.num_tokens == plays.num_classes == 20
-    assert plays.probs.max() > 10 * plays.probs.min()

@@ -11,7 +11,6 @@ from engram.problem._embeddings import rows_with_gram as rows_with_gram
 from engram.problem._embeddings import sphere_rows as sphere_rows
 from engram.problem._families import from_file as from_file
 from engram.problem._families import from_gram as from_gram
-from engram.problem._families import from_text as from_text
 from engram.problem._families import gaussian as gaussian
 from engram.problem._families import on_sphere as on_sphere
 from engram.problem._families import one_hot as one_hot
@@ -23,6 +22,8 @@ from engram.problem._frequencies import zipf as zipf
 from engram.problem._functions import check_problem as check_problem
 from engram.problem._functions import function_of as function_of
 from engram.problem._names import show_name as show_name
+from engram.problem._own_data import from_counts as from_counts
+from engram.problem._own_data import from_text as from_text
 from engram.problem._problem import Problem as Problem
 from engram.problem._storage import one_line as one_line
 from engram.problem._storage import read_npz as read_npz

@@ -1,18 +1,16 @@
 """The paper's settings by name."""
 
-import os
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from engram._checks import InputError, check_choice, check_count, check_interval, is_traced
+from engram._checks import InputError, check_count, check_interval, is_traced
 from engram._memory_limits import check_fits
 from engram._precision import in_double
 from engram._types import ArrayLike, Scalar
-from engram.problem._bigrams import count_bigrams, shakespeare
 from engram.problem._embeddings import (
     as_key,
     canonical_rows,
@@ -186,43 +184,6 @@ def from_gram(
     inputs = rows_with_gram(input_gram, dim, name="input_gram")
     outputs = rows_with_gram(output_gram, dim, name="output_gram")
     return _assemble(inputs, outputs, probs, exponent, "uniform", targets, key)
-
-
-@in_double
-def from_text(
-    key: PRNGKeyArray | int,
-    dim: int,
-    *,
-    corpus: str | os.PathLike[str] | None = None,
-    num_tokens: int | None = None,
-    targets: Literal["likeliest", "bigrams"] = "likeliest",
-) -> Problem:
-    """The characters of a text, each asking for the one that follows: heavy-tailed, as language is.
-
-    Frequencies are those of the characters, which name tokens and classes; embeddings are drawn uniformly
-    on the unit sphere.
-
-    Args:
-        key: A JAX key or a seed.
-        dim: d.
-        corpus: A text file (UTF-8); by default ten plays of Shakespeare.
-        num_tokens: N = M, the most frequent characters; by default all of them.
-        targets: "likeliest" asks for the character that follows most often; "bigrams" has noisy targets,
-            p(y|x) as counted, with the likeliest one as clean label.
-    """
-    check_choice("targets", targets, ("likeliest", "bigrams"))
-    law = shakespeare() if corpus is None else count_bigrams(corpus)
-    if num_tokens is not None:
-        law = law.keep(check_count("num_tokens", num_tokens, least=2))
-    N = len(law.tokens)
-    _check_sizes(N, N, dim)
-    input_key, output_key = jax.random.split(as_key(key), 2)
-    inputs, outputs = sphere_rows(input_key, N, dim), sphere_rows(output_key, N, dim)
-    names: Any = {"names": law.tokens, "class_names": law.tokens}
-    labels = law.transitions.argmax(axis=1)
-    if targets == "likeliest":
-        return Problem(inputs, outputs, law.unigram, labels, **names)
-    return Problem(inputs, outputs, law.unigram, law.transitions, clean_labels=labels, **names)
 
 
 def from_file(path: str) -> Problem:

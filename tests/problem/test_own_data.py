@@ -1,0 +1,153 @@
+"""Problems of a text or of counts: frequencies, likeliest followers, names, and clear refusals."""
+
+import collections
+import re
+
+import numpy as np
+import pytest
+
+import engram
+from engram._checks import InputError
+from engram.problem import _text
+
+TEXT = "It was the best of times, it was the worst of times: it's 1859."
+
+
+def test_a_text_makes_a_heavy_tailed_problem(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("abababac")
+    problem = engram.from_text(path, 5, targets="conditional")
+    assert problem.names == problem.class_names == ("a", "b", "c")
+    np.testing.assert_allclose(problem.probs, [4 / 7, 3 / 7, 0])
+    # After `a` comes `b` three times of four; nothing follows `c`, which gets the law of all that follow.
+    np.testing.assert_allclose(
+        problem.targets, [[0, 3 / 4, 1 / 4], [1, 0, 0], [3 / 7, 3 / 7, 1 / 7]]
+    )
+    assert problem.labels.tolist() == [1, 0, 0]
+    certain = engram.from_text(path, 5)
+    assert not certain.is_noisy
+    assert certain.labels.tolist() == [1, 0, 0]
+    np.testing.assert_array_equal(certain.inputs, problem.inputs)
+    plays = engram.from_text(dim=8, top=20)
+    assert plays.num_tokens == plays.num_classes == 20
+    assert (np.diff(plays.probs) <= 0).all()
+
+
+@pytest.mark.parametrize("unit", ["characters", "words", "bytes"])
+@pytest.mark.parametrize("piece", [1, 2, 7, 2**20])
+def test_pieces_do_not_matter(unit, piece, monkeypatch, tmp_path):
+    text = "Ein Wort, zwölf Wörter – it's\na word ’tis\t" * 3 + "Ende"
+    (tmp_path / "t.txt").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(_text, "_PIECE", piece)
+    for source in (text, tmp_path / "t.txt", str(tmp_path / "t.txt")):
+        found = _text.count_followers(source, unit)
+        split = {
+            "characters": list(text),
+            "words": re.findall(r"\w+(?:['’]\w+)*|[^\w\s]", text),
+            "bytes": [chr(b) if 32 < b < 127 else f"\\x{b:02x}" for b in text.encode()],
+        }[unit]
+        counted = collections.Counter(zip(split, split[1:], strict=False))
+        names = found.tokens
+        pairs = zip(found.first, found.second, found.counts, strict=True)
+        assert {(names[a], names[b]): n for a, b, n in pairs} == counted
+        often = [collections.Counter(split[:-1])[name] for name in names]
+        assert often == sorted(often, reverse=True)
+
+
+def test_words_keep_their_apostrophes_and_marks_stand_alone():
+    problem = engram.from_text(TEXT, 4, tokens="words")
+    assert "it's" in problem.names
+    assert "," in problem.names
+    called = dict(zip(problem.names, problem.labels, strict=True))
+    assert problem.names[called["best"]] == "of"
+    assert problem.probs.sum() == pytest.approx(1)
+
+
+def test_top_counts_pairs_among_the_kept_only():
+    problem = engram.from_text("aabbaabbaaccz", 3, top=2, targets="conditional")
+    assert problem.names == ("a", "b")
+    # aa ab bb ba aa ab bb ba aa: a five times first, b four times.
+    np.testing.assert_allclose(problem.probs, [5 / 9, 4 / 9])
+    np.testing.assert_allclose(problem.targets, [[3 / 5, 2 / 5], [1 / 2, 1 / 2]])
+
+
+def test_ties_go_to_the_more_frequent_token():
+    problem = engram.from_text("xaxbxaxbaaa", 3)
+    assert problem.names[0] == "a"
+    assert problem.names[problem.labels[problem.names.index("x")]] == "a"
+
+
+def test_counts_pose_what_the_model_sees():
+    table = np.array([[3, 1, 0], [0, 0, 0], [2, 2, 4]])
+    problem = engram.from_counts(table, 4, names=("a", "b", "c"), targets="conditional")
+    np.testing.assert_allclose(problem.probs, [4 / 12, 0, 8 / 12])
+    np.testing.assert_allclose(
+        problem.targets, [[3 / 4, 1 / 4, 0], [5 / 12, 3 / 12, 4 / 12], [1 / 4, 1 / 4, 1 / 2]]
+    )
+    certain = engram.from_counts(table, 4)
+    assert certain.labels.tolist() == [0, 0, 2]
+    own = engram.from_counts([5, 3, 2], inputs=np.eye(3), names=("x", "y", "z"))
+    assert own.labels.tolist() == [0, 1, 2]
+    assert own.class_names == ("x", "y", "z")
+    np.testing.assert_array_equal(own.outputs, np.eye(3))
+
+
+def test_a_csv_file_names_tokens_and_classes(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('token,red,"dark, blue"\napple,5,1\nsky,,9\n', encoding="utf-8")
+    problem = engram.from_counts(path, 3)
+    assert problem.names == ("apple", "sky")
+    assert problem.class_names == ("red", "dark, blue")
+    assert problem.labels.tolist() == [0, 1]
+    np.testing.assert_allclose(problem.probs, [6 / 15, 9 / 15])
+    path.write_text("token,count\napple,5\nsky,3\n", encoding="utf-8")
+    assert engram.from_counts(path, 3).class_names == ("apple", "sky")
+
+
+def test_names_reach_the_dataset():
+    problem = engram.from_text(TEXT, 4, tokens="words", top=3)
+    run = engram.simulate(problem, engram.GradientDescent(1.0, 3))
+    assert run.token.values.tolist() == [*problem.names]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"text": "nosuch.txt"}, "cannot be read"),
+        ({"text": "aaaa"}, "at least 2"),
+        ({"text": "abc", "top": 4}, "at most 3"),
+        ({"text": "abc", "top": 1}, "at least 2"),
+        ({"text": "abc", "tokens": "letters"}, "characters"),
+        ({"text": "abc", "targets": "likeliest"}, "conditional"),
+        ({"text": "abc", "dim": None}, "`dim` is missing"),
+        ({"text": "abc", "inputs": np.eye(3)}, "embeddings too"),
+        ({"text": "abc", "dim": None, "inputs": np.eye(2)}, "one row for each of the 3"),
+        ({"text": "abc", "dim": None, "outputs": np.eye(3)}, "`inputs` is missing"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given, said):
+    with pytest.raises(InputError, match=said):
+        engram.from_text(**{"dim": 3} | given)
+
+
+def test_bytes_that_are_no_text_are_refused_unless_asked_for(tmp_path):
+    (tmp_path / "b").write_bytes(b"\xff\xfe\x00ab")
+    with pytest.raises(InputError, match="UTF-8"):
+        engram.from_text(tmp_path / "b", 2)
+    problem = engram.from_text(tmp_path / "b", 2, tokens="bytes")
+    assert set(problem.names) == {r"\xff", r"\xfe", r"\x00", "a", "b"}
+
+
+@pytest.mark.parametrize("content", ["", "token\n", "token,a,b\nx,1\n", "token,a\nx,one\n"])
+def test_other_files_of_counts_are_refused(tmp_path, content):
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(InputError, match="counts"):
+        engram.from_counts(tmp_path / "t.csv", 3)
+    with pytest.raises(InputError, match="cannot be read"):
+        engram.from_counts(tmp_path / "no.csv", 3)
+
+
+@pytest.mark.parametrize("counts", [[[-1, 2]], [[0, 0]], [[np.nan, 1]], [["a", "b"]], [[[1]]]])
+def test_other_counts_are_refused(counts):
+    with pytest.raises(InputError, match="counts"):
+        engram.from_counts(counts, 3)
