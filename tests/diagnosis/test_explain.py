@@ -214,6 +214,17 @@ def test_run_without_a_spike_says_so():
     assert str(explain(run)) == "The loss never spiked."
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("spike_step", 1e9), ("event_step", -1.0), ("event_token", 2)]
+)
+def test_events_that_a_run_cannot_have_had_are_refused(name, value):
+    run = engram.simulate(engram.two_tokens(0.95, 0.75), engram.GradientDescent(30.0, 60))
+    run[name][0] = value
+    with pytest.raises(engram.InputError, match=f"got others in `{name}`") as refusal:
+        forgetting(run)
+    assert "\n" not in str(refusal.value)
+
+
 def test_forgetting_names_who_did_it():
     problem, frequent, rare = hidden_pair(0)
     run = engram.simulate(problem, engram.GradientDescent(600.0, 60))

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -399,6 +400,7 @@ DAMAGE = {
     "numbers are gone": lambda path: (path / "numbers" / "c" / "0" / "0").unlink(),
     "a chunk is cut": cut,
     "a chunk is gone": lambda path: (path / "weights" / "c" / "0" / "0" / "0").unlink(),
+    "the weights are gone": lambda path: shutil.rmtree(path / "weights"),
     "metadata are no JSON": lambda path: (path / "weights" / "zarr.json").write_text("{"),
     "metadata are of another kind": lambda path: (path / "weights" / "zarr.json").write_text("[]"),
     "the group is not one": lambda path: (path / "zarr.json").write_text("nonsense"),

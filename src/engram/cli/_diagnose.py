@@ -146,7 +146,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 def read_run(path: Path) -> Any:
     """A run or a recording, with its events."""
-    from engram.diagnosis import is_recording, open_recording
+    from engram.diagnosis import check_tokens, is_recording, open_recording
     from engram.specs import read_netcdf
 
     if not path.is_file() and not is_recording(path):
@@ -159,4 +159,5 @@ def read_run(path: Path) -> Any:
         raise InputError(
             f"{path} holds no events. Give a file that `engram simulate ... --out FILE.nc` wrote."
         )
+    check_tokens(data)
     return data

@@ -24,6 +24,7 @@ from engram.diagnosis._recorder import Recorder as Recorder
 from engram.diagnosis._recorder import analyse as analyse
 from engram.diagnosis._recorder import open_recording as open_recording
 from engram.diagnosis._records import is_recording as is_recording
+from engram.diagnosis._replay import check_tokens as check_tokens
 from engram.diagnosis._sentences import as_html as as_html
 from engram.diagnosis._sentences import as_text as as_text
 from engram.diagnosis._sentences import how_many as how_many

@@ -16,7 +16,7 @@ from engram._precision import in_double
 from engram.diagnosis._interference import describe, deviation
 from engram.diagnosis._path_average import RecordFollower
 from engram.diagnosis._pushes import Path, carried_at, follow, has_linear_scores
-from engram.diagnosis._replay import check_events, path_of
+from engram.diagnosis._replay import check_events, check_moments, path_of
 from engram.diagnosis._sentences import PUSHES, as_html, as_text, paragraphs, push_rows
 from engram.dynamics import AbstractFlow, Carry, Curriculum, Descent, Status, moment_of
 from engram.memory import MemorySystem
@@ -220,6 +220,7 @@ def explain(
         run = simulate(run, dynamics, start=start, key=key, record=record)
     check_events(run, "spike_step")
     path = path_of(run)
+    check_moments(run, path)
     heights = run["spike_height"].values
     chosen = np.sort(np.argsort(-heights, kind="stable")[:most])
     follower, moments = follow(path), _Moments(path, run)

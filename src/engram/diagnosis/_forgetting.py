@@ -9,7 +9,7 @@ from engram._checks import check_count
 from engram._precision import in_double
 from engram.diagnosis._path_average import RecordFollower
 from engram.diagnosis._pushes import follow, strongest_rivals
-from engram.diagnosis._replay import check_events, path_of
+from engram.diagnosis._replay import check_events, check_moments, check_tokens, path_of
 from engram.dynamics import Descent
 from engram.simulation import events
 
@@ -35,12 +35,14 @@ def forgetting(run: xr.Dataset, *, most: int = MOST_STEPS) -> xr.Dataset:
     """
     check_count("most", most)
     check_events(run, "event_step")
+    check_tokens(run)
     table = events(run)
     table = table.isel(event=np.isin(table["what"].values, _CHANGES))
     labels = run["token"].values
     place = {label: x for x, label in enumerate(labels.tolist())}
     tokens = np.asarray([place[label] for label in table["token"].values.tolist()], int)
     path = path_of(run)
+    check_moments(run, path)
     count = len(tokens)
     by, push, own = np.full(count, -1), np.full(count, np.nan), np.full(count, np.nan)
     if isinstance(path.dynamics, Descent | RecordFollower):

@@ -216,6 +216,10 @@ def open_records(path: Path) -> Records:
             arrays[name] = _growing_in(path, name, problem)
     if "numbers" not in arrays:  # killed before the first record
         return Records(path, problem, {}, 0)
+    if "weights" not in arrays:  # which are written before the numbers
+        raise InputError(
+            f"{path} is damaged: it has no `weights`. Record again into another store."
+        )
     count = min(_count_in(path, arrays["numbers"]), *(array.room for array in arrays.values()))
     for name, array in arrays.items():
         for chunk in range(-(-count // array.per_chunk)):

@@ -12,6 +12,7 @@ from jaxtyping import PRNGKeyArray
 from engram._checks import InputError
 from engram._types import ArrayLike
 from engram.diagnosis._pushes import Path
+from engram.dynamics import AbstractFlow, Descent
 from engram.problem import Problem, as_key
 from engram.registry import make
 from engram.simulation import choose_space, make_system, stored_problem
@@ -25,6 +26,36 @@ def check_events(run: xr.Dataset, name: str) -> None:
     if run.attrs.get("kind") == "recording":
         raise InputError("`run` must have finite weights, and its first record has others.")
     raise InputError("`run` must have its events. Run `simulate` with `events=True`.")
+
+
+def check_tokens(run: xr.Dataset) -> None:
+    """Refuse a run whose events are of tokens that it does not have."""
+    if "event_token" not in run:
+        return
+    tokens, count = run["event_token"].values, run.sizes.get("token", 0)
+    if not ((tokens >= 0) & (tokens < count)).all():
+        raise InputError(
+            f"`run` must have events of its {count} tokens, got others in `event_token`. It was changed: run "
+            "`simulate` again."
+        )
+
+
+def check_moments(run: xr.Dataset, path: Path) -> None:
+    """Refuse a run whose events lie beyond its end, where a replay would not end."""
+    dynamics = path.dynamics
+    if not isinstance(dynamics, AbstractFlow | Descent):
+        return  # events of a recording are found in its weights
+    if isinstance(dynamics, AbstractFlow) or dynamics.counts_time:
+        end = dynamics.end * (1 + 1e-12)
+    else:
+        end = dynamics.num_steps
+    for name in ("spike_start", "spike_step", "event_step"):
+        moments = run[name].values if name in run else np.zeros(0)
+        if not ((moments >= 0) & (moments <= end)).all():
+            raise InputError(
+                f"`run` must have its events between 0 and {end:g}, got others in `{name}`. It was changed: "
+                "run `simulate` again."
+            )
 
 
 def path_of(

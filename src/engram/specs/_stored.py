@@ -40,8 +40,8 @@ def read_netcdf(path: Path) -> xr.Dataset:
         raise
     except Exception as error:  # of what type depends on where a file is damaged
         raise InputError(
-            f"SPEC cannot be read as NetCDF: {path} ({one_line(error)}). It is damaged "
-            "or of another kind; write it again."
+            f"{path} cannot be read as NetCDF ({one_line(error)}). It is damaged or of another kind; write "
+            "it again."
         ) from None
 
 
