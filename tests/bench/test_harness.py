@@ -8,7 +8,7 @@ from engram.bench import Benchmark, Limits, NoPeer, Side, _harness, measure
 
 
 class Clock:
-    """A clock that moves only when told to."""
+    """A clock that moves only when it is moved."""
 
     def __init__(self):
         self.now = 100.0

@@ -60,13 +60,13 @@ def test_a_bad_guess_of_the_support_is_corrected(monkeypatch, length):
     problem = cases.PROBLEMS["sphere, d > N"]
     inputs = problem.inputs * np.where(np.arange(5) == 2, length, 1.0)[:, None]
     problem = engram.Problem(inputs, problem.outputs, problem.probs, problem.labels)
-    told = max_margin_multipliers(problem)
+    exact = max_margin_multipliers(problem)
     monkeypatch.setattr(_max_margin, "_interior_point", lambda *args: np.ones(15))
     monkeypatch.setattr(_max_margin, "_least_distance", lambda *args: np.ones(15))
-    np.testing.assert_allclose(max_margin_multipliers(problem), told, atol=1e-9)
+    np.testing.assert_allclose(max_margin_multipliers(problem), exact, atol=1e-9)
 
 
 def test_refining_may_begin_again_from_nothing(monkeypatch):
-    told = max_margin(cases.PROBLEMS["k < d"])
+    exact = max_margin(cases.PROBLEMS["k < d"])
     monkeypatch.setattr(_max_margin, "_REFINEMENTS", 0)
-    np.testing.assert_allclose(max_margin(cases.PROBLEMS["k < d"]), told, atol=1e-9)
+    np.testing.assert_allclose(max_margin(cases.PROBLEMS["k < d"]), exact, atol=1e-9)

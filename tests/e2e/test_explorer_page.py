@@ -431,10 +431,10 @@ def test_names_of_ones_own_are_chosen_drawn_and_kept_in_the_address(own_names, v
     with visit.page.expect_download() as download:
         visit.page.click("#save-json")
     download.value.save_as(tmp_path / "out.json")
-    told = json.loads((tmp_path / "out.json").read_text())
+    exported = json.loads((tmp_path / "out.json").read_text())
     scope = {}
-    exec(told["python"], scope)
-    assert told["runs"][0]["loss"] == scope["runs"][0].loss.values.tolist()
+    exec(exported["python"], scope)
+    assert exported["runs"][0]["loss"] == scope["runs"][0].loss.values.tolist()
     visit.open("#preset=fig2")
     visit.page.check("#system-layer_norm")
     visit.settle()
@@ -496,19 +496,19 @@ def test_pictures_numbers_and_lines_can_be_taken_away(visit, preset, tmp_path, c
     assert svg.startswith("<svg")
     assert svg.count("<path") > 20
     assert "NaN" not in svg
-    told = json.loads(saved["json"].read_text())
-    for k, run in enumerate(told["runs"]):
+    exported = json.loads(saved["json"].read_text())
+    for k, run in enumerate(exported["runs"]):
         assert np.array_equal(np.array(run["margins"]), visit.array(k, "margins"))
     scope = {}
-    exec(told["python"], scope)
+    exec(exported["python"], scope)
     assert capsys.readouterr().out
-    for run, computed in zip(told["runs"], scope["runs"], strict=True):
+    for run, computed in zip(exported["runs"], scope["runs"], strict=True):
         assert run["loss"] == computed.loss.values.tolist()
     visit.page.click("#show-python")
     visit.page.wait_for_selector("#python-dialog[open]")
-    assert visit.page.input_value("#python-text") == told["python"]
+    assert visit.page.input_value("#python-text") == exported["python"]
     visit.page.click("#copy-python")
-    assert visit.get("navigator.clipboard.readText()") == told["python"]
+    assert visit.get("navigator.clipboard.readText()") == exported["python"]
     visit.page.keyboard.press("Escape")
     visit.page.click("#copy-link")
     visit.page.wait_for_selector("#note:not([hidden])")

@@ -118,13 +118,13 @@ def test_a_worker_is_killed_while_starting_and_another_at_work(spec, whole, tmp_
     workers = children_of(process.pid)
     assert workers, "no worker process was found"
     os.kill(workers[0], signal.SIGKILL)
-    told, error = process.communicate(timeout=240)
+    output, error = process.communicate(timeout=240)
     assert process.returncode == 0, error
     found = raw(out)
     for name in ("first_perfect", "final_loss"):
         np.testing.assert_array_equal(found[name], whole[name])
     assert (found.done == 1).all()
-    assert int(found.attempts.sum()) <= UNITS + 2, told
+    assert int(found.attempts.sum()) <= UNITS + 2, output
 
 
 def children_of(pid):

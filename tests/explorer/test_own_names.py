@@ -63,9 +63,9 @@ def test_numbers_and_python_lines_match_the_library(state, own_names):
         assert np.array_equal(arrays[f"runs.0.{name}"], run[name].values, equal_nan=True), name
     for name in state.get("record", []):
         assert np.array_equal(arrays[f"runs.0.record.{name}"], run[name].values), name
-    told = header["runs"][0]["found"]
+    events = header["runs"][0]["found"]
     if state.get("events"):
-        assert told == [
+        assert events == [
             f"worst: worst_loss = {float(run.worst_loss):.5g}",
             f"worst: worst_step = {int(run.worst_step)}",
         ]
@@ -92,12 +92,12 @@ def test_unknown_observables_of_a_system_are_reported():
     parts = ("plane", "runs", "sharpness")
     state = {"system": {"kind": "loss_only"}, "record": ["entropy", "grad_norm"]}
     header, arrays = ask(parts, runs=runs, **state)
-    told = header["runs"][0]
-    assert told["unknown"]["error"] == "`error` is not defined for a LossOnly."
-    assert {"error", "margins", "weights", "entropy"} <= told["unknown"].keys()
+    run = header["runs"][0]
+    assert run["unknown"]["error"] == "`error` is not defined for a LossOnly."
+    assert {"error", "margins", "weights", "entropy"} <= run["unknown"].keys()
     assert {"runs.0.loss", "runs.0.sharpness", "runs.0.record.grad_norm"} <= arrays.keys()
     assert "runs.0.margins" not in arrays
-    assert told["events"] == []
+    assert run["events"] == []
 
 
 def test_thresholds_are_the_optimizers_own():
@@ -149,18 +149,18 @@ def test_errors_in_a_users_code_are_reported_to_the_user(caplog):
 
 
 def test_the_catalogue_lists_registered_names_with_their_fields():
-    told = catalogue()
-    assert told["dynamics"]["lion"]["is_own"]
-    beta = told["dynamics"]["lion"]["fields"]["beta"]
+    offered = catalogue()
+    assert offered["dynamics"]["lion"]["is_own"]
+    beta = offered["dynamics"]["lion"]["fields"]["beta"]
     assert beta["form"] == "number"
     assert (beta["low"], beta["high"], beta["usual"]) == (0, 1, 0.9)
-    assert told["dynamics"]["lion"]["parts"] == ["sampling"]
-    assert "steps" not in told["dynamics"]["polyak"]["fields"]
-    assert told["system"]["memory"]["fields"]["layer_norm"]["form"] == "truth"
-    assert told["problem"]["ring"]["fields"]["num_tokens"]["high"] == 50
-    assert told["sampling"]["alternating"]["fields"]["period"]["form"] == "whole"
-    assert {"entropy", "product_norm"} <= told["observable"].keys()
-    assert told["event"].keys() == {"worst"}
+    assert offered["dynamics"]["lion"]["parts"] == ["sampling"]
+    assert "steps" not in offered["dynamics"]["polyak"]["fields"]
+    assert offered["system"]["memory"]["fields"]["layer_norm"]["form"] == "truth"
+    assert offered["problem"]["ring"]["fields"]["num_tokens"]["high"] == 50
+    assert offered["sampling"]["alternating"]["fields"]["period"]["form"] == "whole"
+    assert {"entropy", "product_norm"} <= offered["observable"].keys()
+    assert offered["event"].keys() == {"worst"}
 
 
 def test_fields_with_few_annotations_have_controls():

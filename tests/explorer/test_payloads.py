@@ -1,4 +1,4 @@
-"""What the page is told: the library's own numbers, and the lines that give them again."""
+"""What the page gets: the library's own numbers, and the lines that give them again."""
 
 import functools
 import json

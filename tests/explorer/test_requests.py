@@ -144,21 +144,21 @@ def test_values_refused_by_the_library_get_a_clear_message(change, said):
 def test_everything_in_the_catalogue_can_be_requested():
     from engram.explorer._controls import catalogue
 
-    told = catalogue()
-    for name, entry in told["dynamics"].items():
+    offered = catalogue()
+    for name, entry in offered["dynamics"].items():
         parts = {"optimizer": "plain"} if "optimizer" in entry["parts"] else {}
-        fields = entry["fields"] | (told["optimizer"]["plain"]["fields"] if parts else {})
+        fields = entry["fields"] | (offered["optimizer"]["plain"]["fields"] if parts else {})
         table = {field: about["usual"] for field, about in fields.items() if about["is_required"]}
         state = read(runs=[{"kind": name} | parts | table])
         assert state.runs[0].table.keys() <= {"kind", *parts, *table}
-    for name, entry in told["problem"].items():
+    for name, entry in offered["problem"].items():
         needed = {
             field: about["usual"]
             for field, about in entry["fields"].items()
             if about["is_required"]
         }
         assert read(problem={"kind": name} | needed).problem.table["family"] == name
-    read(record=list(told["observable"])[:4])
-    assert "file" not in told["problem"]
-    assert json.loads(json.dumps(told)) == told  # literals only
+    read(record=list(offered["observable"])[:4])
+    assert "file" not in offered["problem"]
+    assert json.loads(json.dumps(offered)) == offered  # literals only
     assert State.model_fields.keys() >= {"system", "record", "events"}

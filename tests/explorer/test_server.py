@@ -423,12 +423,12 @@ def test_warming_reports_how_far_it_is(monkeypatch):
     made = Explorer().start()
     try:
         for _ in range(600):
-            told = httpx.get(f"{made.url}api/status", trust_env=False).json()["warming"]
-            if told["done"] == told["total"]:
+            status = httpx.get(f"{made.url}api/status", trust_env=False).json()["warming"]
+            if status["done"] == status["total"]:
                 break
-            assert told["now"]
+            assert status["now"]
             time.sleep(0.1)
-        assert told == {"done": 2, "total": 2, "now": None}
+        assert status == {"done": 2, "total": 2, "now": None}
     finally:
         made.stop()
 

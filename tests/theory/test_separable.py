@@ -40,8 +40,8 @@ def test_two_tokens_are_a_special_case(alpha):
     assert exponent == pytest.approx(interference.half_gap_exponent(alpha), rel=1e-9)
     if alpha == 0:  # where the eigenvalue 1 is double, the half-gap has a logarithm as well
         half_gap, _ = interference.halves(*support(separable.rate(problem, a).logarithms))
-        told = interference.half_gap_deviation_asymptote(late, 0.0, 0.75)
-        assert half_gap * np.log(late) / late == pytest.approx(told, rel=1e-9)
+        predicted = interference.half_gap_deviation_asymptote(late, 0.0, 0.75)
+        assert half_gap * np.log(late) / late == pytest.approx(predicted, rel=1e-9)
 
 
 def test_orthogonal_inputs_with_two_classes_are_a_special_case():
@@ -59,18 +59,20 @@ def test_orthogonal_inputs_with_two_classes_are_a_special_case():
     assert loss == pytest.approx(binary.flow_loss(late, problem), rel=30 / late)
     # e^m = x t + (x/2 - 1) log t + C + o(1), the expansion of descent.
     x, t = eta * c[0], steps
-    told = np.log(x * t) + (x / 2 - 1) * np.log(t) / (x * t)
+    predicted = np.log(x * t) + (x / 2 - 1) * np.log(t) / (x * t)
     found = np.log(eta * t) + offsets[0] + logarithms[0] * np.log(t) / (eta * t)
-    assert found == pytest.approx(told, abs=1e-12)
+    assert found == pytest.approx(predicted, abs=1e-12)
 
 
 def test_orthonormal_classes_are_a_special_case():
     problem = engram.orthonormal(3, 4, probs=[0.5, 0.3, 0.2], key=0)
     limit, late = answers(separable.limit, problem), 1e12
     assert limit.weights == pytest.approx(multiclass.limit_direction(problem), abs=1e-12)
-    told = multiclass.flow_margin(late, multiclass.rates(problem), 4)
+    predicted = multiclass.flow_margin(late, multiclass.rates(problem), 4)
     found = answers(lambda q, a: separable.margin_asymptote(late, q, a), problem)
-    assert support(found).reshape(3, 3) == pytest.approx(np.repeat(told[:, None], 3, 1), abs=1e-9)
+    assert support(found).reshape(3, 3) == pytest.approx(
+        np.repeat(predicted[:, None], 3, 1), abs=1e-9
+    )
     assert limit.eigenvalues == pytest.approx([1 / 4] * 6 + [1] * 3, rel=1e-12)
     rate = answers(separable.rate, problem)
     assert (rate.exponent, rate.set_by) == (pytest.approx(1 / 4), "eigenvalue")
@@ -162,8 +164,8 @@ def test_descent_has_the_logarithm_but_for_one_learning_rate():
             v = v + eta * (p / (1 + np.exp(m))) @ z
         (first, low), (last, high) = excess.items()
         slope = (high - low) / np.log(last / first)
-        told = separable.rate(problem, a, eta).loss_logarithm
-        assert slope == pytest.approx(told, abs=0.01 * free)
+        predicted = separable.rate(problem, a, eta).loss_logarithm
+        assert slope == pytest.approx(predicted, abs=0.01 * free)
 
 
 @pytest.mark.parametrize(
