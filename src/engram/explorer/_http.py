@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, ClassVar
 
+import h11
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -107,6 +108,16 @@ class Protocol(H11Protocol):
         super().on_response_complete()
         self.has_served = True
         self._look()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP, unless an answer has been sent; one that is being made has no reader."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
