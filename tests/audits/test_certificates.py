@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 
+from engram._checks import InputError
 from engram.audits import _balls
 from engram.audits._certificate import Certificate
 from engram.audits.claims import CLAIMS
@@ -35,6 +36,20 @@ def test_a_comparison_is_proved_only_if_the_balls_are_apart(
     left, relation, right, violates, proved
 ):
     assert Certificate("", left, relation, right, violates).is_proved is proved
+
+
+@pytest.mark.parametrize(
+    ("left", "relation", "right", "message"),
+    [
+        (2, "≥", 1, "`relation` must be one of .*got '≥'"),  # it would count as refuted
+        (1, "=>", 2, "`relation` must be one of .*got '=>'"),
+        (0.05, ">=", arb(1.1).log(), "`left` must be a whole number, or an fmpq .*got 0.05"),
+        (arb(1), ">=", np.float64(2), "`right` must be a whole number, or an fmpq"),
+    ],
+)
+def test_what_proves_nothing_is_refused(left, relation, right, message):
+    with pytest.raises(InputError, match=message):
+        Certificate("", left, relation, right)
 
 
 @pytest.mark.parametrize("name", [c.id for c in CLAIMS.values() if c.certificates])

@@ -4,14 +4,15 @@ Every operation on balls rounds outwards, so two balls that do not touch prove w
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from flint import arb, fmpq
+from flint import arb, fmpq, fmpz
 
+from engram._checks import InputError, brief, check_choice
 from engram.audits._balls import precision
 
 Relation = Literal["<", "<=", "==", ">=", ">"]
-Exact = int | fmpq | arb
+Exact = int | fmpz | fmpq | arb
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,16 @@ class Certificate:
     relation: Relation
     right: Exact
     violates: bool = True
+
+    def __post_init__(self) -> None:
+        # An unknown relation contains no order, which would count as a violation.
+        check_choice("relation", self.relation, get_args(Relation))
+        for name in ("left", "right"):
+            if not isinstance(side := getattr(self, name), Exact):
+                raise InputError(
+                    f"`{name}` must be a whole number, or an fmpq or arb of python-flint, got {brief(side)}. "
+                    "What was rounded before proves nothing."
+                )
 
     @property
     def is_proved(self) -> bool:
@@ -68,7 +79,7 @@ def proof(statement: str, left: Exact, relation: Relation, right: Exact) -> Cert
 
 def show(value: Exact, digits: int = 10) -> str:
     """A number as text: a small fraction as it is, else decimals that are all right."""
-    if isinstance(value, int) or (isinstance(value, fmpq) and value.q <= 10_000):
+    if isinstance(value, int | fmpz) or (isinstance(value, fmpq) and value.q <= 10_000):
         return str(value)
     with precision(150):  # as many digits of a fraction as are asked for
         return arb(value).str(digits, radius=False)

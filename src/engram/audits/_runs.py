@@ -79,7 +79,7 @@ def _of_one_token(rate: Any, norms: Any, start: Any) -> tuple[np.ndarray, ...]:
     runs, M = start.shape
     inputs = np.sqrt(rate)[:, None, None] * np.eye(1, M)
     outputs = np.broadcast_to(norms, start.shape)[:, :, None] * np.eye(M)
-    return inputs, outputs, np.ones((runs, 1)), np.zeros((runs, 1), int), start[:, None, :]
+    return inputs, outputs, np.ones((runs, 1)), np.zeros((runs, 1)), start[:, None, :]
 
 
 _NEVER = -1e9  # the score of a class whose probability is zero, to rounding and for ever
@@ -96,7 +96,10 @@ def _filled(params: tuple[np.ndarray, ...], N: int, M: int, d: int) -> tuple[np.
         constant_values=by,
     )
     start = fill(fill(start, start.shape[1], M, by=_NEVER), N, M)
-    return fill(inputs, N, d), fill(outputs, M, d), fill(probs, N), fill(labels, N), start
+    labels = fill(labels, N).astype(
+        np.int32
+    )  # as a problem has them; another type is another program
+    return fill(inputs, N, d), fill(outputs, M, d), fill(probs, N), labels, start
 
 
 @functools.partial(jax.jit, static_argnames=("make", "last"))
