@@ -416,6 +416,7 @@ def test_a_folder_that_is_not_a_store_is_refused_and_kept(tmp_path):
     ("tables", "message"),
     [
         ({"axes": {"colour": [1.0]}}, "axis `colour` cannot vary"),
+        ({"problem": {"family": "twoo"}}, "problem.family: must be .* Did you mean 'two'"),
         ({"axes": {"p1": [0.5, 0.5]}}, "must not repeat"),
         ({"axes": {"p1": [0.5, 1.5]}}, "p1 = 1.5"),
         ({"axes": {"p1": {"linspace": [0, 1]}}}, "axis `p1` must be"),

@@ -108,6 +108,10 @@ def read_sweep(source: Any, axes: Any = None) -> SweepSpec:
     faults.check()
     table = read_table("sweep", tables.get("sweep", {}), faults)
     measured = _measured(table.get("observables", ()), faults)
+    for part in ("system", "dynamics", "problem"):  # which axes there are follows from these
+        chosen = tables.get(part, {}).get(CHOOSERS[part], USUAL[part])
+        if chosen not in names_of(part):
+            read_table(part, tables[part], faults)
     faults.check()
     values = read_axes({**tables.get("axes", {}), **(dict(axes) if axes is not None else {})})
     parts = {part: dict(tables[part]) for part in PARTS if part in tables}
@@ -153,7 +157,7 @@ def _homes(
     known = {field: [Home("run", find("run", "run").fields[field])] for field in _OF_A_RUN}
     for part in ("system", "dynamics", "problem"):
         table = {CHOOSERS[part]: USUAL[part]} | parts.get(part, {})
-        if (part == "system" and part not in parts) or table[CHOOSERS[part]] not in names_of(part):
+        if part == "system" and part not in parts:
             continue
         entry = entry_of(part, table[CHOOSERS[part]])
         choices = {each: Field(type=str) for each, fixed in entry.parts.items() if not fixed}
