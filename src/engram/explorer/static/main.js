@@ -502,8 +502,9 @@ function beginInFrame() {
   link.href = location.href;
 }
 
-// Who pushes whom is shown at once for problems of one's own, otherwise when it is opened.
-const arePushesOpen = () => page.state.show.pushes ?? ['own', 'replay'].includes(page.state.problem.kind);
+// Who pushes whom is shown at once for problems of one's own, and where there is room as no plane is drawn; otherwise when it is opened.
+const isRoomy = () => isLocal && Boolean(page.data) && !page.data.plane.has_plane && !document.body.classList.contains('told');
+const arePushesOpen = () => page.state.show.pushes ?? (['own', 'replay'].includes(page.state.problem.kind) || isRoomy());
 
 function setStatus(words, kind = '') { setText($('status'), words); $('status').className = `chip ${kind}`; }
 

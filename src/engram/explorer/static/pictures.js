@@ -231,8 +231,11 @@ export const lossAxis = (data, h) => Object.assign(valueAxis(data.state.show.los
 export const errorAxis = (data, h) => axis('linear', 0, Math.max(0.05, ...data.runs.map((run) => spread(run.error ?? [], 0, 0)[1])) * 1.08, h - FRAME.bottom, FRAME.top);
 export const sharpnessAxis = (data, h) => Object.assign(
   valueAxis('log', [...data.runs.map((run) => run.sharpness ?? []), ...data.runs.map((run) => run.thresholds.map(([, v]) => v))], h), { isLog: true });
-export const marginAxis = (runs, h) => valueAxis('linear', runs.map((run) => run.margins ?? []), h, { floor: 0 });
-export const extraAxis = (data, h, name) => valueAxis('linear', data.runs.map((run) => run[`record.${name}`] ?? []), h);
+// Above the lines of many tokens there is room for the key of their colours.
+const topOf = (series) => FRAME.top + (series.some((values) => values.shape?.length === 2 && values.shape[1] > 8) ? 15 : 0);
+const fanAxis = (series, h, floor = null) => valueAxis('linear', series, h, { floor, top: topOf(series) });
+export const marginAxis = (runs, h) => fanAxis(runs.map((run) => run.margins ?? []), h, 0);
+export const extraAxis = (data, h, name) => fanAxis(data.runs.map((run) => run[`record.${name}`] ?? []), h);
 
 // What a system cannot tell is said where it would be drawn.
 function sayUnknown(pen, w, h, runs, name) {
