@@ -84,17 +84,18 @@ def sweep(
 
 
 def plot(
-    source: Annotated[Path, typer.Argument(metavar="STORE.zarr|FILE.nc", help="A sweep, a run or a figure's data.")],
-    x: Annotated[str | None, typer.Option("--x", help="Horizontal axis.")] = None,
-    y: Annotated[str | None, typer.Option("--y", help="Vertical axis.")] = None,
-    value: Annotated[str | None, typer.Option(help="Variable to draw; default the first.")] = None,
+    source: Annotated[Path, typer.Argument(metavar="STORE.zarr|FILE.nc|FOLDER", help="A sweep, a run, a recording, the folder of a training, or a figure's data.")],
+    x: Annotated[str | None, typer.Option("--x", help="Axis of a sweep that goes across.")] = None,
+    y: Annotated[str | None, typer.Option("--y", help="Axis of a sweep that goes up.")] = None,
+    value: Annotated[str | None, typer.Option(help="Variable of a sweep to draw; default the first.")] = None,
     at: Annotated[list[str] | None, typer.Option(help="Fix another axis, AXIS=NUMBER; repeat for more.")] = None,
     theory: Annotated[list[str] | None, typer.Option(help="Overlay a line of theory: one_step, spike or stability; repeat for more.")] = None,
     out: Annotated[Path | None, typer.Option(help="FILE.png, .pdf or .svg; default: the name of the source, in this folder.")] = None,
 ) -> None:  # fmt: skip
-    """Draw a sweep as a map with level lines, a curve or a bifurcation diagram; or a run.
+    """Draw a sweep as a map with level lines, a curve or a bifurcation diagram; or a run, a recording or a training.
 
-    What was not reached is hatched. Axes that are not drawn are fixed (--at), averaged (seeds) or taken in the middle.
+    What was not reached is hatched. The two longest axes of a sweep are drawn along, or --x and --y. Of the others seeds
+    are averaged, one gets a panel per value (six at most), and the rest are fixed by --at or taken in the middle.
     """
     out = out or Path(source.with_suffix(".png").name)
     check_picture("--out", out)

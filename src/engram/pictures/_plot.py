@@ -52,7 +52,7 @@ def plot(
         x: Of a sweep: the axis that goes across. By default the two longest axes are drawn along.
         y: Of a sweep: the axis that goes up.
         at: Of a sweep: axes to fix, at the nearest of their values. Of the others that are not drawn, one
-            becomes small multiples.
+            gets a panel per value, six at most.
         lines: Of a sweep: lines of theory across it, from `engram.sweeps.boundary`.
         title: Instead of one made from names.
 
