@@ -14,6 +14,7 @@ from engram.plotting import COLOURS, WIDE, new_figure, style
 
 _FEW = 5  # tokens that are drawn apart
 _MOST_LABELS = 40  # of an axis
+_FURTHER = ("decay", "noise", "embeddings", "remainder")  # what moves margins, beside tokens
 _PATIENCE = 0.6  # of a spike's length shown before and after it
 _RECALLED, _FORGOTTEN = "#9ecae1", "#D55E00"
 Order = Literal["frequency", "class", "cluster"]
@@ -97,10 +98,12 @@ def _draw_pushes(axes: Axes, spike: Any, tokens: list[int], names: list[str]) ->
     risen = [x for x, share in spike.risen.top(2) if share > 0.01]
     push = spike.pushes["push"].values
     others = [x for x in range(push.shape[1]) if x not in tokens]
-    rows = [*(shown_name(names[x]) for x in tokens), *(["others"] if others else [])]
+    further = [name for name in _FURTHER if name in spike.pushes and _is_large(spike, name, risen)]
+    rows = [*(shown_name(names[x]) for x in tokens), *(["others"] if others else []), *further]
     height = 0.8 / max(len(risen), 1)
     for k, x in enumerate(risen):
         values = [*push[x, tokens], *([push[x, others].sum()] if others else [])]
+        values += [float(spike.pushes[name][x]) for name in further]
         places = np.arange(len(rows)) + k * height
         axes.barh(places, values, height, color=COLOURS[k], label=f"on {shown_name(names[x])}")
     axes.axvline(0, color="0.4", lw=0.6)
@@ -108,6 +111,12 @@ def _draw_pushes(axes: Axes, spike: Any, tokens: list[int], names: list[str]) ->
     axes.invert_yaxis()
     axes.legend()
     axes.set(xlabel="change of margin", ylabel="pushed by", title="Who pushed")
+
+
+def _is_large(spike: Any, name: str, tokens: list[int]) -> bool:
+    """Whether what is no push of a token moved the margin of one of these as much as is worth a bar."""
+    part, pushes = np.abs(spike.pushes[name].values), np.abs(spike.pushes["push"].values)
+    return bool((part > 0.05 * (part + pushes.sum(axis=1)))[tokens].any())
 
 
 # --- who pushes whom --------------------------------------------------------------------------------------
@@ -128,8 +137,7 @@ def draw_interference(pushes: xr.Dataset, *, order: Order = "frequency") -> Figu
     with style():
         figure = new_figure(0.62 * WIDE, 0.54 * WIDE)
         axes = figure.subplots()
-        norm = SymLogNorm(largest / 100, vmin=-largest, vmax=largest)
-        image = axes.imshow(values, cmap="PuOr", norm=norm, interpolation="nearest")
+        draw_signed(figure, axes, values, largest, "change of margin")
         shown = range(0, len(labels), -(-len(labels) // _MOST_LABELS))
         axes.set_xticks(shown, [labels[k] for k in shown], rotation=90)
         axes.set_yticks(shown, [labels[k] for k in shown])
@@ -141,8 +149,17 @@ def draw_interference(pushes: xr.Dataset, *, order: Order = "frequency") -> Figu
         axes.set(xlabel=f"pushed by (tokens {sorted_by[order]})", ylabel="token")
         first, last = pushes.attrs["first"], pushes.attrs["last"]
         axes.set_title(f"Changes of margins from {first:g} to {last:g}")
-        figure.colorbar(image, ax=axes, label="change of margin", shrink=0.9)
     return figure
+
+
+def draw_signed(figure: Figure, axes: Axes, values: np.ndarray, largest: float, label: str) -> None:
+    """A matrix as colours: purple above zero, orange below, on a scale that shows small values as well."""
+    norm = SymLogNorm(largest / 100, vmin=-largest, vmax=largest)
+    image = axes.imshow(values, cmap="PuOr", norm=norm, interpolation="nearest")
+    exponents = np.arange(np.ceil(np.log10(0.01 * largest)), np.floor(np.log10(largest)) + 1)
+    ticks = [*-(10.0 ** exponents[::-1]), 0.0, *10.0**exponents]
+    bar = figure.colorbar(image, ax=axes, label=label, shrink=0.9, ticks=ticks, format="{x:g}")
+    bar.ax.minorticks_off()
 
 
 def _order(pushes: xr.Dataset, order: str) -> np.ndarray:

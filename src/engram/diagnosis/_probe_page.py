@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from engram import plotting
 from engram.diagnosis._page import Section, write_page
+from engram.diagnosis._pictures import draw_signed
 from engram.pictures import legend_name
 from engram.plotting import COLOURS
 from engram.problem import show_name
@@ -120,9 +121,12 @@ def _draw_pushes(figure: Figure, axes: Axes, one: xr.Dataset) -> None:
     push = one.push.values[np.ix_(order, order)]
     others = push[~np.eye(len(push), dtype=bool)]
     size = float(np.abs(others).max(initial=0.0)) or 1.0
-    image = axes.imshow(push, cmap="RdBu", vmin=-size, vmax=size, interpolation="nearest")
-    figure.colorbar(image, ax=axes, shrink=0.85, label="change of margin per unit of time")
-    axes.set(xlabel="source, by frequency", ylabel="token, by frequency", title="pushes on margins")
+    draw_signed(figure, axes, push, size, "change of margin per unit of time")
+    axes.set(
+        xlabel="pushed by, most frequent first",
+        ylabel="token, most frequent first",
+        title="purple raises a margin, orange lowers it",
+    )
 
 
 def write_probe_page(dataset: xr.Dataset, path: str | os.PathLike[str], title: str) -> None:
