@@ -86,6 +86,7 @@ TABLE = {
         "rows_with_gram": (single(np.eye(2)),),
         "from_gram": (np.eye(2), single(np.eye(2))),
         "from_text": lambda: problem.from_text(None, 3, top=4),
+        "from_text_file": lambda: problem.from_text_file(None, 3, top=4),
         "from_counts": lambda: problem.from_counts(np.eye(3, 4), 3),
         "gaussian": (0, 4, 3, 3),
         "on_sphere": lambda: engram.on_sphere(0, 4, 3, 3, exponent=single(0.7), targets="random"),

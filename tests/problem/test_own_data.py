@@ -151,3 +151,26 @@ def test_other_files_of_counts_are_refused(tmp_path, content):
 def test_other_counts_are_refused(counts):
     with pytest.raises(InputError, match="counts"):
         engram.from_counts(counts, 3)
+
+
+def test_specs_and_sweeps_read_texts(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text(TEXT)
+    table = {"family": "text", "path": str(path), "unit": "words", "top": 4, "dim": 3}
+    spec = {
+        "problem": table,
+        "dynamics": {"kind": "gd", "steps": 3},
+        "sweep": {"observables": ["final_loss"]},
+        "axes": {"learning_rate": [0.5, 1.0]},
+    }
+    found = engram.sweep(spec, store=tmp_path / "s.zarr")
+    problem = engram.from_text(path, 3, tokens="words", top=4)
+    for rate, loss in zip((0.5, 1.0), found.final_loss.values, strict=True):
+        run = engram.simulate(problem, engram.GradientDescent(rate, 3))
+        assert loss == pytest.approx(run.loss[-1].item(), rel=1e-13)  # a few sums in another order
+    path.write_text(TEXT + " And more.")
+    with pytest.raises(InputError, match="problem.path"):
+        engram.sweep(spec, store=tmp_path / "s.zarr")
+    # A name that is not there is a fault, never a text of a few letters.
+    with pytest.raises(InputError, match="cannot be read"):
+        engram.simulate(table | {"path": "absent"}, engram.GradientDescent(1.0, 3))

@@ -72,7 +72,7 @@ def _read(path: Path | None, typed: Tables) -> Any:
 
     problem, dynamics, run = (typed.get(name, {}) for name in ("problem", "dynamics", "run"))
     if path is None and "path" in problem:
-        problem["family"] = "file"
+        problem.setdefault("family", "file")
     usual: dict[str, Any] = {}
     if problem.get("family", "two") == "two":
         usual["problem"] = {"correlation": 0.95, "p1": 0.75}

@@ -25,7 +25,7 @@ _TIMED = ("times", "end", "num_times", "spacing", "solver", "max_steps", "time_s
 _NOT_OFFERED = {  # files, and what is shown in any case
     "observable": ("loss", "error", "margins"),
     "event": ("events",),
-    "problem": ("file", *WRITTEN),
+    "problem": ("file", "text", *WRITTEN),
 }
 
 

@@ -82,8 +82,8 @@ def dynamics_words(table: dict[str, Any]) -> str:
 
 def problem_words(table: dict[str, Any]) -> str:
     """A problem of a spec in words: its family, or the file's name, and the numbers that are fixed."""
-    if table.get("family") == "file":
-        return Path(str(table.get("path"))).name
+    if table.get("path"):
+        return Path(str(table["path"])).name
     numbers = {name: value for name, value in table.items() if isinstance(value, int | float)}
     fixed = [setting_words(name, value) for name, value in numbers.items() if name != "seed"]
     return ", ".join([_kind_words("problem", table.get("family", "problem")), *fixed])

@@ -24,6 +24,7 @@ from engram.problem._functions import function_of as function_of
 from engram.problem._names import show_name as show_name
 from engram.problem._own_data import from_counts as from_counts
 from engram.problem._own_data import from_text as from_text
+from engram.problem._own_data import from_text_file as from_text_file
 from engram.problem._problem import Problem as Problem
 from engram.problem._storage import one_line as one_line
 from engram.problem._storage import read_npz as read_npz

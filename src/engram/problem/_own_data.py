@@ -56,6 +56,20 @@ def from_text(
     return _pose(E, U, pairs.totals, table, pairs.likeliest(), pairs.tokens, pairs.tokens)
 
 
+def from_text_file(
+    path: str | None = None,
+    dim: int = 64,
+    *,
+    unit: Unit = "characters",
+    top: int | None = None,
+    follow: Targets = "next",
+    key: PRNGKeyArray | int = 0,
+) -> Problem:
+    """The same of a file, with the names that specs use."""
+    text = None if path is None else Path(path)
+    return from_text(text, dim, tokens=unit, top=top, targets=follow, key=key)
+
+
 @in_double
 def from_counts(
     counts: ArrayLike | str | os.PathLike[str],

@@ -141,8 +141,7 @@ def _bytes(text: str | os.PathLike[str]) -> Iterator[bytes]:
             yield from iter(lambda: file.read(_PIECE), b"")
     except OSError as error:
         raise InputError(
-            f"`text` cannot be read: {str(path)!r} ({error.strerror or error}). Name a text file, or give "
-            "the text itself."
+            f"`text` cannot be read: {str(path)!r} ({error.strerror or error}). Name a text file."
         ) from None
 
 

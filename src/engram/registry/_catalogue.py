@@ -74,6 +74,18 @@ _PROBLEMS = [
         {"path": Field("A problem saved as .npz or .nc.", type=str), "seed": _NO_SEED},
         "A problem from a file.",
     ),
+    Entry(
+        "problem", "text", "engram.problem:from_text_file",
+        {
+            "path": Field("A text file; default ten plays of Shakespeare.", type=str | None, default=None),
+            "dim": Field("Dimension d.", bounds=(1, _MOST), type=int, default=64),
+            "unit": Field("Tokens of a text: characters, words or bytes.", type=Literal["characters", "words", "bytes"], default="characters"),
+            "top": _optional("Number of tokens of a text to keep, the most frequent ones.", int, bounds=(2, _MOST)),
+            "follow": Field("Target of a token of a text: the next one, or conditional, p(y|x).", type=Literal["next", "conditional"], default="next"),
+            "seed": _SEED,
+        },
+        "The tokens of a text, each asking for the one that follows.",
+    ),
 ]  # fmt: skip
 
 # --- systems --------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ def build_problem(table: dict[str, Any]) -> Problem:
     try:
         return make("problem", table)
     except InputError as error:
-        if table["family"] != "file":
+        if not table.get("path"):
             raise
-        fault = str(error).replace("`path` ", "")
+        fault = str(error).replace("`path` ", "").replace("`text` ", "")
         raise InputError(f"problem.path: {fault}") from None
 
 

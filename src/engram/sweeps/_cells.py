@@ -39,7 +39,7 @@ def _programs_for(spec: SweepSpec, varying: tuple[str, ...]) -> dict[str, Any]:
     """What was compiled for a simulation with these fields free; files and plugins may change meanwhile."""
     simulation = spec.simulation
     has_events = any(kind_of(name) == "event" for name in spec.measured)
-    if simulation.problem["family"] == "file" or origins(simulation.used()) or has_events:
+    if simulation.problem.get("path") or origins(simulation.used()) or has_events:
         return {}
     fixed = {
         name: {key: value for key, value in table.items() if key not in varying}

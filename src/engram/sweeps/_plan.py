@@ -207,9 +207,9 @@ def _reached(origin: Mapping[str, str], used: Iterable[Entry]) -> str:
 
 def _files(problem: Mapping[str, Any]) -> dict[str, str]:
     """The content of the file that a problem is read from, by its fingerprint."""
-    if problem["family"] != "file":
+    if not (path := problem.get("path")):
         return {}
-    return {"problem.path": hashlib.sha256(Path(problem["path"]).read_bytes()).hexdigest()[:16]}
+    return {"problem.path": hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]}
 
 
 def _describe(name: str, sizes: dict[str, int]) -> Output:
