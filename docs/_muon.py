@@ -60,7 +60,7 @@ def main() -> None:
             "k",
             lw=0.8,
             ls=(0, (1, 2)),
-            label=r"bound $\eta\gamma t$",
+            label=r"Muon's bound $\eta\gamma t$",
         )
         left.set(
             xscale="log",
