@@ -179,7 +179,8 @@ TABLE = {
 OTHERS = {
     particles: {"pull"},
     problem: {
-        "from_file", "count_bigrams", "check_problem", "function_of", "one_line", "read_npz", "show_name",
+        "from_file", "count_bigrams", "check_problem", "function_of", "one_line", "read_npz", "read_vectors",
+        "show_name",
     },
     observables: {"make_observable", "stability_gap"},
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},

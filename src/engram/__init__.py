@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram.problem import on_sphere as on_sphere
     from engram.problem import one_hot as one_hot
     from engram.problem import orthonormal as orthonormal
+    from engram.problem import read_vectors as read_vectors
     from engram.problem import two_tokens as two_tokens
     from engram.simulation import When as When
     from engram.simulation import compare as compare
@@ -80,7 +81,7 @@ _NAMES = {
     "planes": ["landscape"],
     "problem": [
         "Problem", "from_counts", "from_gram", "from_text", "gaussian", "on_sphere", "one_hot", "orthonormal",
-        "two_tokens",
+        "read_vectors", "two_tokens",
     ],
     "simulation": ["When", "compare", "events", "simulate"],
     "sweeps": ["sweep"],

@@ -174,3 +174,59 @@ def test_specs_and_sweeps_read_texts(tmp_path):
     # A name that is not there is a fault, never a text of a few letters.
     with pytest.raises(InputError, match="cannot be read"):
         engram.simulate(table | {"path": "absent"}, engram.GradientDescent(1.0, 3))
+
+
+GLOVE = "the 1 0\nof 0 1\nworst 0.5 -0.5\nwas 2 1e-1\n"
+
+
+@pytest.mark.parametrize("header", ["", "4 2\n"])
+def test_vectors_of_words_pose_a_problem(tmp_path, header):
+    (tmp_path / "v.txt").write_text(header + GLOVE)
+    vectors = engram.read_vectors(tmp_path / "v.txt")
+    assert vectors.names == ("the", "of", "worst", "was")
+    problem = engram.from_text(
+        "the worst of the worst was best the of", inputs=vectors, tokens="words"
+    )
+    assert set(problem.names) == {"the", "of", "worst", "was"}
+    np.testing.assert_array_equal(problem.inputs, vectors.of(problem.names))
+    np.testing.assert_array_equal(problem.outputs, problem.inputs)
+    assert engram.read_vectors(tmp_path / "v.txt", only=["was"]).rows.tolist() == [[2, 0.1]]
+
+
+def test_arrays_of_files_are_vectors(tmp_path):
+    rows = np.arange(6.0).reshape(3, 2)
+    np.save(tmp_path / "v.npy", rows.astype("float32"))
+    np.savez(tmp_path / "one.npz", rows=rows, bias=np.ones(3))
+    np.savez(tmp_path / "two.npz", rows=rows, other=rows)
+    for name in ("v.npy", "one.npz"):
+        np.testing.assert_array_equal(engram.read_vectors(tmp_path / name).rows, rows)
+    np.testing.assert_array_equal(engram.read_vectors(tmp_path / "two.npz", "other").rows, rows)
+    with pytest.raises(InputError, match="which of 2 matrices"):
+        engram.read_vectors(tmp_path / "two.npz")
+    vectors = engram.read_vectors(tmp_path / "v.npy")
+    problem = engram.from_counts([3, 2, 1], inputs=vectors)
+    np.testing.assert_array_equal(problem.outputs, rows)
+    with pytest.raises(InputError, match="one row for each of the 2"):
+        engram.from_counts([3, 2], inputs=vectors)
+
+
+@pytest.mark.parametrize("content", ["", "4 2\n", "a 1 2\nb 1\n", "a 1 x\n", "a 1 nan\n", "a\n"])
+def test_other_texts_of_vectors_are_refused(tmp_path, content):
+    (tmp_path / "v.txt").write_text(content)
+    with pytest.raises(InputError, match="v.txt"):
+        engram.read_vectors(tmp_path / "v.txt")
+
+
+def test_hostile_vectors_are_refused(tmp_path):
+    np.save(tmp_path / "o.npy", np.array([[print]]), allow_pickle=True)
+    (tmp_path / "b.npy").write_bytes(b"garbage")
+    (tmp_path / "b.txt").write_bytes(b"\xff\xfe")
+    for name in ("o.npy", "b.npy", "b.txt", "absent.txt", "absent.npy", "absent.npz"):
+        with pytest.raises(InputError, match=name.partition(".")[0]):
+            engram.read_vectors(tmp_path / name)
+    (tmp_path / "v.txt").write_text(GLOVE)
+    with pytest.raises(InputError, match="no vectors of these names"):
+        engram.read_vectors(tmp_path / "v.txt", only=["absent"])
+    vectors = engram.read_vectors(tmp_path / "v.txt")
+    with pytest.raises(InputError, match="have no vector: 'b'"):
+        engram.from_counts([1, 2], names=("the", "b"), inputs=vectors)

@@ -1,5 +1,6 @@
 """Who pushed whom: the change of every margin divided among tokens, spikes explained, forgetting read off."""
 
+from engram._tensors import TensorFile as TensorFile
 from engram.diagnosis._explain import Explanation as Explanation
 from engram.diagnosis._explain import explain as explain
 from engram.diagnosis._forgetting import by_frequency as by_frequency
@@ -30,4 +31,3 @@ from engram.diagnosis._sentences import as_text as as_text
 from engram.diagnosis._sentences import how_many as how_many
 from engram.diagnosis._sentences import listed as listed
 from engram.diagnosis._sentences import what_happened as what_happened
-from engram.diagnosis._tensors import TensorFile as TensorFile

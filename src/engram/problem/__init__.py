@@ -28,3 +28,5 @@ from engram.problem._own_data import from_text_file as from_text_file
 from engram.problem._problem import Problem as Problem
 from engram.problem._storage import one_line as one_line
 from engram.problem._storage import read_npz as read_npz
+from engram.problem._vectors import Vectors as Vectors
+from engram.problem._vectors import read_vectors as read_vectors

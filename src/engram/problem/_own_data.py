@@ -2,6 +2,7 @@
 
 import csv
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from engram.problem._bigrams import shakespeare
 from engram.problem._embeddings import as_key, sphere_rows
 from engram.problem._problem import NamesLike, Problem
 from engram.problem._text import Followers, Unit, by_frequency, count_followers
+from engram.problem._vectors import Vectors
 
 Targets = Literal["next", "conditional"]
 
@@ -30,8 +32,8 @@ def from_text(
     top: int | None = None,
     targets: Targets = "next",
     key: PRNGKeyArray | int = 0,
-    inputs: ArrayLike | None = None,
-    outputs: ArrayLike | None = None,
+    inputs: ArrayLike | Vectors | None = None,
+    outputs: ArrayLike | Vectors | None = None,
 ) -> Problem:
     """The tokens of a text, each asking for the one that follows: heavy-tailed, as language is.
 
@@ -45,12 +47,16 @@ def from_text(
         targets: "next" asks for the token that follows most often; "conditional" has noisy targets, p(y|x) as
             counted, with that one as clean label: a table of N x N numbers.
         key: A JAX key or a seed, for embeddings that are drawn.
-        inputs: Embeddings of your own, one row per token in the order of frequency, instead.
+        inputs: Embeddings of your own instead: what `read_vectors` gives (tokens without a vector are left
+            out, as those beyond `top` are), or one row per token in the order of frequency.
         outputs: The same for outputs; by default as `inputs` where those are given.
     """
-    pairs = _plays(top) if text is None else count_followers(text, tokens, top)
-    N = len(pairs.tokens)
-    E, U = _embeddings(dim, N, N, key, inputs, outputs)
+    named = [
+        set(each.names) for each in (inputs, outputs) if isinstance(each, Vectors) and each.names
+    ]
+    known = set.intersection(*named) if named else None
+    pairs = _plays(top, known) if text is None else count_followers(text, tokens, top, known)
+    E, U = _embeddings(dim, pairs.tokens, pairs.tokens, key, inputs, outputs)
     check_choice("targets", targets, ("next", "conditional"))
     table = pairs.table() if targets == "conditional" else None
     return _pose(E, U, pairs.totals, table, pairs.likeliest(), pairs.tokens, pairs.tokens)
@@ -79,8 +85,8 @@ def from_counts(
     names: NamesLike | None = None,
     class_names: NamesLike | None = None,
     key: PRNGKeyArray | int = 0,
-    inputs: ArrayLike | None = None,
-    outputs: ArrayLike | None = None,
+    inputs: ArrayLike | Vectors | None = None,
+    outputs: ArrayLike | Vectors | None = None,
 ) -> Problem:
     """The memory that a table asks for: how often class y came with token x.
 
@@ -116,8 +122,12 @@ def from_counts(
     N, M = table.shape if is_table else (len(table), len(table))
     totals = table.sum(axis=1) if is_table else table
     labels = table.argmax(axis=1) if is_table else np.arange(N)
-    E, U = _embeddings(dim, N, M, key, inputs, outputs)
     class_names = names if class_names is None and not is_table else class_names
+    called = (
+        range(N) if names is None else names,
+        range(M) if class_names is None else class_names,
+    )
+    E, U = _embeddings(dim, *called, key, inputs, outputs)
     kept = table if targets == "conditional" else None
     return _pose(E, U, totals, kept, labels, names, class_names)
 
@@ -133,18 +143,21 @@ def _pose(
     return Problem(E, U, probs, law / law.sum(axis=1, keepdims=True), clean_labels=labels, **called)
 
 
-def _plays(top: int | None) -> Followers:
+def _plays(top: int | None, known: Collection[str] | None) -> Followers:
     law = shakespeare()
-    order = law.most_frequent(len(law.tokens) if top is None else check_count("top", top, least=2))
+    order = law.most_frequent(len(law.tokens))
+    order = [k for k in order if known is None or law.tokens[k] in known]
+    order = order[: None if top is None else check_count("top", top, least=2)]
     counts = law.counts[np.ix_(order, order)]
     first, second = counts.nonzero()
     return by_frequency([law.tokens[k] for k in order], first, second, counts[first, second])
 
 
 def _embeddings(
-    dim: int | None, N: int, M: int, key: Any, inputs: Any, outputs: Any
+    dim: int | None, names: Any, class_names: Any, key: Any, inputs: Any, outputs: Any
 ) -> tuple[Any, Any]:
     """Embeddings as given, or drawn."""
+    N, M = len(names), len(class_names)
     if inputs is None and outputs is None:
         if dim is None:
             raise InputError(
@@ -160,14 +173,16 @@ def _embeddings(
     if inputs is None or (outputs is None and N != M):
         missing = "inputs" if inputs is None else "outputs"
         raise InputError(f"`{missing}` is missing: give embeddings of tokens and of classes.")
-    return _rows("inputs", inputs, N), _rows("outputs", inputs if outputs is None else outputs, M)
+    return _rows("inputs", inputs, names), _rows(
+        "outputs", inputs if outputs is None else outputs, class_names
+    )
 
 
-def _rows(name: str, given: Any, count: int) -> np.ndarray:
-    rows = read_array(name, given)
-    if rows.ndim != 2 or len(rows) != count:
+def _rows(name: str, given: Any, names: Any) -> np.ndarray:
+    rows = given.of(names) if isinstance(given, Vectors) else read_array(name, given)
+    if rows.ndim != 2 or len(rows) != len(names):
         raise InputError(
-            f"`{name}` must have one row for each of the {count}, got shape {rows.shape}. They are in "
+            f"`{name}` must have one row for each of the {len(names)}, got shape {rows.shape}. They are in "
             "the order of `names` of the problem with drawn embeddings."
         )
     return rows

@@ -5,7 +5,7 @@ import codecs
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,32 +59,36 @@ class Followers:
 
 
 def count_followers(
-    text: str | os.PathLike[str], unit: Unit = "characters", top: int | None = None
+    text: str | os.PathLike[str],
+    unit: Unit = "characters",
+    top: int | None = None,
+    known: Collection[str] | None = None,
 ) -> Followers:
-    """Count pairs of neighbours in a text, or in a file with one, among its `top` most frequent tokens."""
+    """Count neighbours in a text, or a file with one: of the `top` most frequent tokens, or those `known`."""
     check_choice("tokens", unit, ("characters", "words", "bytes"))
-    known: dict[str, int] = {}
+    numbered: dict[str, int] = {}
     stream = array.array("q")
     for piece in _tokens(text, unit):
-        stream.extend(known.setdefault(token, len(known)) for token in piece)
-    if len(known) < 2:
+        stream.extend(numbered.setdefault(token, len(numbered)) for token in piece)
+    if len(numbered) < 2:
         raise InputError(
-            f"`text` must have at least 2 different {unit}, got {len(known)}. Give a longer one."
+            f"`text` must have at least 2 different {unit}, got {len(numbered)}. Give a longer one."
         )
-    if top is not None and check_count("top", top, least=2) > len(known):
+    if top is not None and check_count("top", top, least=2) > len(numbered):
         raise InputError(
-            f"`top` must be at most {len(known)}, the different {unit} of the text, got {top}. "
+            f"`top` must be at most {len(numbered)}, the different {unit} of the text, got {top}. "
             "Choose a smaller one, or leave it out."
         )
-    numbers, names = np.frombuffer(stream, np.int64), [*known]
-    order = np.argsort(-np.bincount(numbers), kind="stable")[:top]
+    numbers, names = np.frombuffer(stream, np.int64), [*numbered]
+    order = np.argsort(-np.bincount(numbers), kind="stable")
+    order = order[[known is None or names[k] in known for k in order]][:top]
     place = np.full(len(names), -1)
     place[order] = np.arange(len(order))
     pairs = np.stack([place[numbers[:-1]], place[numbers[1:]]])
     pairs = pairs[:, (pairs >= 0).all(axis=0)]
     if not pairs.size:
         raise InputError(
-            f"`top` = {top} leaves no two {unit} that follow each other. Choose a larger one."
+            f"`top` = {top} or the names of vectors leave no two {unit} that follow each other. Keep more."
         )
     codes, counts = np.unique(pairs[0] * len(order) + pairs[1], return_counts=True)
     return by_frequency([names[k] for k in order], *np.divmod(codes, len(order)), counts)
