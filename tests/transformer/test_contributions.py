@@ -63,7 +63,7 @@ def test_a_matrix_that_stays_contributes_nothing(moved):
 
 def test_a_spiking_training_is_explained_from_its_folder(tmp_path, here):
     config, *_ = tiny.make()
-    rates = [engram.GradientDescent(rate, 12) for rate in (0.1, 60.0)]
+    rates = [engram.GradientDescent(rate, 3) for rate in (0.1, 30.0)]
     training = tf.train(config, rates, out=tmp_path)
     explanation = tf.explain(tmp_path)
     assert explanation.spikes

@@ -154,6 +154,23 @@ class _State(eqx.Module):
         return dynamics.state_of(carry.inner)
 
 
+@eqx.filter_jit
+def _solved(system: Any, flow: Any, at: Any) -> Any:
+    return run(system, flow, system.start(), at=at, record=_State())
+
+
+def _states_at(system: Any, dynamics: Any, at: np.ndarray, key: Any) -> Any:
+    """The states at some times, or steps."""
+    if not isinstance(dynamics, AbstractFlow):
+        return run(system, dynamics, system.start(), at=at, record=_State(), key=key).records
+    first, *others = dynamics.attempts()
+    path = _solved(system, first, jnp.asarray(at))
+    for flow in others:
+        if path.status == Status.STEP_LIMIT:
+            path = _solved(system, flow, jnp.asarray(at))
+    return path.records
+
+
 class _ByParticles:
     def __init__(self, path: Path):
         self.path, self.problem = path, path.system.problem  # pyright: ignore
@@ -166,8 +183,7 @@ class _ByParticles:
         if not isinstance(dynamics, AbstractFlow):
             times = dynamics.time_at(np.arange(dynamics.num_steps + 1))
             at = np.searchsorted(times, at * (1 - 1e-12))
-        key = self.path.key
-        states = run(system, dynamics, system.start(), at=at, record=_State(), key=key).records
+        states = _states_at(system, dynamics, at, self.path.key)
         pick = lambda k: jax.tree.map(lambda x: jnp.asarray(x)[k], states)
         (before, losses), (after, last_losses) = (_asked(system, pick(k)) for k in (0, 1))
         rivals = strongest_rivals(system, before if rival == "first" else after)
