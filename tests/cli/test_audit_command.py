@@ -127,6 +127,17 @@ def test_a_file_of_claims_is_audited_in_its_order(tmp_path, capsys):
     assert (right["id"], right["verdict"], right["certified"]) == ("right", "HOLDS", False)
 
 
+def test_the_table_counts_claims_of_ones_own_apart(tmp_path, capsys):
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    with pytest.raises(SystemExit, match="1"):
+        _audit.audit([str(file), "C07"], as_json=False, plot=None, page=None, seed=0)
+    words = " ".join(capsys.readouterr().out.split())
+    assert "1 statement of the paper: HOLDS-UNDER-CONDITIONS 1." in words
+    assert "2 statements of your own: HOLDS 1, FALSE-AS-PRINTED 1." in words
+    assert "beyond the paper" not in words
+
+
 def test_a_claim_is_taken_from_a_module_by_name(tmp_path, monkeypatch, capsys):
     (tmp_path / "own_bounds.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)

@@ -18,7 +18,7 @@ from engram.cli._run import end_interrupted
 from engram.cli._targets import check_file, check_picture, write_picture
 
 if TYPE_CHECKING:  # they load for a second
-    from engram.audits import Finding
+    from engram.audits import Claim, Finding
 
 # Each verdict's colour, and its name where the terminal is narrow.
 _VERDICTS = {
@@ -29,6 +29,7 @@ _VERDICTS = {
     "NOT-TESTABLE": ("dim", "untested"),
     "CONJECTURE": ("magenta", "conjecture"),
 }
+_OWNERS = "of the paper", "beyond the paper", "of your own"
 _SHORTER = {"Theorem": "Thm", "Proposition": "Prop.", "Figure": "Fig.", "Appendix": "App.", "Section": "Sec."}  # fmt: skip
 
 
@@ -109,12 +110,8 @@ def _print_table(findings: "list[Finding]") -> None:
             "proof" if finding.is_certified else "",
         )
     console.print(table)
-    groups = ("of the paper", True), ("beyond the paper", False)
-    verdicts = "\n".join(
-        _counted([f for f in findings if f.claim.is_of_the_paper == kind], owner)
-        for owner, kind in groups
-        if any(f.claim.is_of_the_paper == kind for f in findings)
-    )
+    groups = {owner: [f for f in findings if _owner(f.claim) == owner] for owner in _OWNERS}
+    verdicts = "\n".join(_counted(group, owner) for owner, group in groups.items() if group)
     proved = sum(finding.is_certified for finding in findings)
     changed = sum(bool(finding.changes) for finding in findings)
     roots = len(root_causes(finding.claim for finding in findings))
@@ -126,6 +123,15 @@ def _print_table(findings: "list[Finding]") -> None:
         f"changed; {cases:,} cases, {seconds:.0f} s. `engram audit C15` shows one in full.",
         highlight=False,
     )
+
+
+def _owner(claim: "Claim") -> str:
+    from engram.audits.claims import CLAIMS
+
+    paper, beyond, own = _OWNERS
+    if claim.is_of_the_paper:
+        return paper
+    return beyond if claim.id in CLAIMS else own
 
 
 def _counted(findings: "list[Finding]", owner: str) -> str:
