@@ -88,11 +88,9 @@ def _changes(path: Path, old: Any, typed: Tables) -> Tables:
     """What is to be changed of a stored run: anything but its problem."""
     if "spec" not in old.attrs:
         if {"inputs", "outputs", "probs", "targets"} <= set(old.variables):
-            raise InputError(
-                f"{path} holds a problem and no run. Give it as `--problem-file {path}`."
-            )
+            raise InputError(f"{path} is a problem, not a run. Give it as `--problem-file {path}`.")
         raise InputError(
-            f"{path} holds no run: it has no attribute `spec` and no `figure`. Give a file that "
+            f"{path} is not a run: it has neither the attribute `spec` nor `figure`. Give a file that "
             "`engram simulate ... --out FILE.nc` or `engram reproduce` wrote."
         )
     # A seed is also one of the start and the noise, which may change; the problem may not.

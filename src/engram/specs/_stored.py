@@ -130,4 +130,4 @@ def problem_of(data: xr.Dataset, path: Path) -> Problem:
     try:
         return stored_problem(data)
     except InputError as error:
-        raise InputError(f"{path} holds no usable problem: {error}") from None
+        raise InputError(f"{path} has no problem that can be used: {error}") from None
