@@ -27,6 +27,7 @@ export class Server {
     this.handlers = handlers;
     this.wanted = { plane: 0, runs: 0 };
     this.got = { plane: 0, runs: 0 };
+    this.onWay = {}; // by part: who asks for it, and for which question
     this.refused = { plane: -1, runs: -1 }; // asked for and refused: not sent again until something changes
     this.state = null;
     this.out = 0;
@@ -63,11 +64,15 @@ export class Server {
   // Nothing more to send: all is there, or what is missing was refused as it stands.
   get isIdle() { return this.missing.every((part) => this.wanted[part] === this.refused[part]); }
 
+  // What is on its way is not sent again: the newer request would end the older one, and so on for ever.
+  get isOnWay() { return this.missing.every((part) => this.onWay[part]?.asked === this.wanted[part]); }
+
   send() {
     const parts = this.missing;
     if (this.isIdle || (this.isLost && !this.local.worker)) return;
     if (this.out > 0) {
-      if (!this.timer && this.out < 2) this.timer = setTimeout(() => { this.timer = null; this.post(this.missing); }, PATIENCE);
+      const post = () => { this.timer = null; if (!this.isOnWay) this.post(this.missing); };
+      if (!this.isOnWay && !this.timer && this.out < 2) this.timer = setTimeout(post, PATIENCE);
       return;
     }
     this.post(parts);
@@ -78,6 +83,8 @@ export class Server {
     const state = this.state, asked = { ...this.wanted };
     const slow = setTimeout(() => this.handlers.waiting(true), 400);
     const settle = () => { for (const part of parts) this.got[part] = Math.max(this.got[part], asked[part]); };
+    const own = {};
+    for (const part of parts) this.onWay[part] = { asked: asked[part], own };
     this.out += 1;
     let found = null, fault = null, near = null;
     try {
@@ -90,6 +97,7 @@ export class Server {
     } finally {
       clearTimeout(slow);
       this.out -= 1;
+      for (const part of parts) if (this.onWay[part]?.own === own) delete this.onWay[part];
       if (!this.out) this.handlers.waiting(false);
     }
     const isNew = parts.some((part) => asked[part] > this.got[part]);
