@@ -10,10 +10,12 @@ const STEPS = [
 
 const isDone = () => { try { return localStorage.getItem(KEY) === 'done'; } catch { return true; } }; // some frames keep nothing
 
-export function beginGuide() {
-  if (location.hash || globalThis.parent !== globalThis || isDone()) return;
+// Returns what shows the first step: it waits for the first drawing, which says whether there is a plane.
+export function prepareGuide() {
+  if (location.hash || globalThis.parent !== globalThis || isDone()) return () => {};
   let step = 0;
   const show = () => {
+    while (step < STEPS.length && $(STEPS[step][0]).hidden) step += 1; // a problem may have no plane
     document.querySelector('.guided')?.classList.remove('guided');
     $('guide').hidden = step >= STEPS.length;
     if (step >= STEPS.length) { try { localStorage.setItem(KEY, 'done'); } catch { /* then it comes again */ } return; }
@@ -27,5 +29,5 @@ export function beginGuide() {
   $('guide-next').addEventListener('click', () => { step += 1; show(); });
   $('guide-end').addEventListener('click', end);
   addEventListener('keydown', ({ key }) => { if (key === 'Escape') end(); });
-  show();
+  return show;
 }

@@ -4,7 +4,7 @@ import { Controls, copy, make, setText } from './controls.js';
 import { save, toJson, toPng, toSvg } from './exports.js';
 import { RUNS, SHAPES, number, tokenColour } from './looks.js';
 import { GIVEN } from './given.js';
-import { beginGuide } from './guide.js';
+import { prepareGuide } from './guide.js';
 import { Kept } from './kept.js';
 import { Panel } from './pens.js';
 import * as P from './pictures.js';
@@ -29,7 +29,7 @@ const page = {
 };
 globalThis.engram = page; // for the curious, and for tests
 
-let controls, server, kept, pushes, asked = 0, areControlsOld = false, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [], extras = [];
+let controls, server, kept, showGuide, pushes, asked = 0, areControlsOld = false, lastPush = { key: null, at: 0 }, frameAsked = false, dirty = false, panels = {}, fans = [], extras = [];
 
 // --- changes ---
 
@@ -204,6 +204,7 @@ function drawNow() {
   if (dirty) {
     if (areControlsOld || Number($('cursor').max) !== shownSteps()) showControls(); else placeHandle();
     page.redraws += 1;
+    if (page.redraws === 1) showGuide();
     if (asked) { page.latencies.push(performance.now() - asked); asked = 0; }
     if (page.latencies.length > 500) page.latencies.shift();
   }
@@ -559,7 +560,7 @@ async function begin() {
   new ResizeObserver(remeasure).observe(document.querySelector('main'));
   beginInFrame();
   beginInMotion();
-  beginGuide();
+  showGuide = prepareGuide();
   fromAddress();
 }
 
