@@ -47,7 +47,8 @@ def read_arrays(
     if path.suffix not in (".npz", ".nc"):
         raise InputError(f"`path` has the unknown ending {path.suffix!r}: {path}. {_FORMATS}")
     try:
-        arrays = read_npz(path) if path.suffix == ".npz" else _read_netcdf(path)
+        read = read_npz if path.suffix == ".npz" else _read_netcdf
+        arrays = read(path, (*names, *optional))
     except InputError:
         raise
     except Exception as error:  # of what type depends on where a file is damaged
@@ -57,9 +58,10 @@ def read_arrays(
         ) from None
     missing = [name for name in names if name not in arrays]
     if missing:
+        held = _held(path)
         raise InputError(
             f"`path` lacks the array{'s' if len(missing) > 1 else ''} {', '.join(missing)}: "
-            f"{path} holds {', '.join(arrays) or 'nothing'}. Is it a problem file?"
+            f"{path} holds {', '.join(held) or 'nothing'}. Is it a problem file?"
         )
     return {name: arrays[name] for name in (*names, *optional) if name in arrays}
 
@@ -80,13 +82,28 @@ def read_npz(path: str | os.PathLike[str], names: Collection[str] | None = None)
         return {name: archive[name] for name in archive.files if names is None or name in names}
 
 
-def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
+def _held(path: Path) -> list[str]:
+    """The names of the arrays in a file that was read."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as archive:
+            return list(archive.files)
+    import h5py
+
+    with h5py.File(path) as file:
+        return [name for name, item in file.items() if isinstance(item, h5py.Dataset)]
+
+
+def _read_netcdf(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
     # Past the labels of the axes, which are not needed: HDF5 may search damaged ones for ever.
     import h5py
 
     check_hdf5(path)
     with h5py.File(path) as file:
-        arrays = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
+        arrays = {
+            name: item
+            for name, item in file.items()
+            if name in names and isinstance(item, h5py.Dataset)
+        }
         is_text = lambda item: h5py.check_string_dtype(item.dtype) is not None
         return {
             name: np.asarray(item.asstr()[()] if is_text(item) else item[()])
