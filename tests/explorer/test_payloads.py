@@ -564,7 +564,7 @@ def benign_spike():
 def forget_frequent():
     plane, (run,) = preset("forget-frequent")
     return {
-        "Token 1 comes most often (p = .4)": plane.probs.argmax() == 0 and plane.probs[0] == 0.4,
+        "Token 0 comes most often (p = .4)": plane.probs.argmax() == 0 and plane.probs[0] == 0.4,
         "is recalled at the start": run.margins[0, 0] > 0,
         "training forgets it": run.margins[-1, 0] < 0 and plane.forgotten == [0],
         "two rarer tokens that agree with each other": run.margins[-1, 1:].min() > 0,

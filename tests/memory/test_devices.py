@@ -37,14 +37,14 @@ def shares(problem, W):
 
 with jax.enable_x64(True):
     rows = []
-    for N, M, d in ((2, 3, 2), (60, 4, 3), (61, 90, 8)):
+    for N, M, d in ((60, 4, 3), (61, 40, 8)):
         problem = engram.gaussian(N, N, M, d)
         W = np.random.default_rng(N).standard_normal((d, d))
         alone = measure(problem, W)
         with shared_among(3):
             row = {name: float(abs(np.asarray(value) - np.asarray(alone[name])).max())
                    for name, value in measure(problem, W).items()}
-            row["shared"] = shares(problem, W)
+            row["shared"] = shares(problem, W) and not shares(engram.two_tokens(0.9, 0.6), np.eye(2))
         row["size"] = float(max(abs(np.asarray(each)).max() for each in alone.values()))
         row["tokens"] = N
         rows.append(row)
@@ -64,7 +64,7 @@ def test_several_devices_give_what_one_gives():
     rows, run, devices, refusal = json.loads(done.stdout)
     for row in rows:
         N, size = row.pop("tokens"), row.pop("size")
-        assert row.pop("shared") == (N >= 3)
+        assert row.pop("shared")  # and two tokens among three devices are not
         # Sums of N terms in two orders, each within N roundings of the largest term, which is below 10 sizes.
         assert max(row.values()) <= 20 * N * EPS * size, row
     # Twenty steps of 4 tokens: errors add up, and grow by at most 1 + eta * sharpness < 2 a step.
