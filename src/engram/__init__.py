@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram import special as special
     from engram import sweeps as sweeps
     from engram import system as system
+    from engram import systems as systems
     from engram import theory as theory
     from engram import transformer as transformer
     from engram._cache import use_cache as use_cache
@@ -90,7 +91,7 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 _MODULES = (
     "audits", "capacity", "diagnosis", "dynamics", "explorer", "figures", "memory", "observables",
     "particles", "pictures", "planes", "problem", "registry", "simulation", "special", "sweeps", "system",
-    "theory", "transformer",
+    "systems", "theory", "transformer",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]

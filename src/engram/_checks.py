@@ -137,6 +137,12 @@ def check_not_negative(name: str, value: Any, whose: str = "") -> None:
         raise InputError(f"`{name}`{whose} must not be negative, got {value}. Use 0 or more.")
 
 
+def check_positive(name: str, value: Any) -> None:
+    """Check a number above zero."""
+    if not is_traced(value) and not check_scalar(name, value) > 0:
+        raise InputError(f"`{name}` must be above zero, got {value}. Choose a larger one.")
+
+
 def check_scalar(name: str, value: Any) -> float:
     array = read_array(name, value)
     if array.ndim or not _is_real(array.dtype):

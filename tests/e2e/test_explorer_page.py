@@ -396,7 +396,7 @@ def test_names_of_ones_own_are_chosen_drawn_and_kept_in_the_address(own_names, v
         visit.page.click(f"[aria-label='Remove run {run}']")
     choose("#kind", "ring")
     fill("#turn", 0.3)
-    choose("#system", "factored")
+    choose("#system", "product")
     fill("#system-scale", 0.4)
     choose("#method-0", "lion")
     assert "<b>gradients</b>" in visit.page.text_content("#method-0")  # words, never elements
@@ -414,7 +414,7 @@ def test_names_of_ones_own_are_chosen_drawn_and_kept_in_the_address(own_names, v
     run = engram.simulate(
         {"family": "ring", "num_tokens": 4, "turn": 0.3},
         {"kind": "lion", "learning_rate": 10.0, "beta": 0.8, "sampling": "alternating", "period": 3, "steps": 34},
-        system={"kind": "factored", "scale": 0.4},
+        system={"kind": "product", "scale": 0.4},
         record=("loss", "error", "margins", "token_losses", "weights", "entropy", "product_norm"),
     )  # fmt: skip
     for name in ("loss", "margins"):

@@ -64,7 +64,7 @@ class Polyak(AbstractStepwise):
         return np.full(np.shape(steps), np.nan)
 
 
-@register("system", "factored")
+@register("system", "product")
 class Factored(AbstractSystem):
     """W = A B, both factors learnt."""
 

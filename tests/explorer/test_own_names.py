@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("own_names")
 
 RING = {"kind": "ring", "num_tokens": 6, "turn": 0.3}
 LION = {"kind": "lion", "learning_rate": 0.1, "beta": 0.8, "sampling": "alternating", "period": 3}
-FACTORED = {"kind": "factored", "rank": 2, "scale": 0.4}
+FACTORED = {"kind": "product", "rank": 2, "scale": 0.4}
 
 
 def request(parts=("plane", "runs"), **state):

@@ -58,7 +58,7 @@ class Shuffled(AbstractSampling):
         return jax.nn.one_hot(inner[index % N], N, dtype=float), inner
 
 
-@register("system", "factored")
+@register("system", "product")
 class Factored(AbstractSystem):
     """W = A B, both factors learnt."""
 

@@ -55,7 +55,7 @@ def test_a_system_by_name_learns_both_factors(own):
     run = engram.simulate(
         {"family": "fan", "num_tokens": 3},
         {"kind": "gd", "learning_rate": 1.0, "steps": 20},
-        system={"kind": "factored", "rank": 1},
+        system={"kind": "product", "rank": 1},
         record=("loss", "effective_rank"),
     )
     assert run.final_A.shape == (2, 1)
@@ -105,7 +105,7 @@ def test_the_command_line_takes_a_plugin(here, tmp_path, monkeypatch):
     done = here(
         "simulate", "--plugin", PLUGIN, "--tokens", "fan", "--num-tokens", 4, "--set", "problem.angle=2.0",
         "--dynamics", "lion", "-r", 0.1, "-t", 30, "--set", "dynamics.beta=0.5", "--record", "loss",
-        "--record", "entropy", "--set", 'run.events=["events", "worst"]', "--system", "factored",
+        "--record", "entropy", "--set", 'run.events=["events", "worst"]', "--system", "product",
         "--set", "system.rank=1", "--out", "run.nc",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -158,7 +158,7 @@ def test_a_user_defined_system_starts_at_random(own):
     problem = engram.on_sphere(0, 3, 3, 4)
     tables = {
         "problem": {"family": "sphere", "num_tokens": 3, "num_classes": 3, "dim": 4},
-        "system": {"kind": "factored"},
+        "system": {"kind": "product"},
         "dynamics": {"kind": "gd", "learning_rate": 1.0, "steps": 5},
         "run": {"start_scale": 0.5, "seed": 3},
     }
@@ -181,7 +181,7 @@ def test_sweeps_take_names(threads):
     found = engram.sweep(
         {
             "problem": {"family": "fan", "num_tokens": 3},
-            "system": {"kind": "factored"},
+            "system": {"kind": "product"},
             "dynamics": {"kind": "lion", "steps": 20, "sampling": "turns", "order": "down"},
             "axes": {
                 "learning_rate": [0.05, 0.1],
@@ -204,7 +204,7 @@ def test_sweeps_take_names(threads):
             "sampling": "turns",
             "order": "down",
         },
-        system={"kind": "factored", "rank": 2},
+        system={"kind": "product", "rank": 2},
         record=("loss", "entropy"),
         events=[True, make("event", "worst")],
     )
@@ -234,8 +234,8 @@ def test_tables_of_python_are_checked_as_those_of_files():
         with pytest.raises(InputError) as refused:
             engram.simulate(TWO, good | change)
         assert said in str(refused.value)
-    with pytest.raises(InputError, match="`rank` of system 'factored': must be at least 1, got 0"):
-        engram.simulate(TWO, good, system={"kind": "factored", "rank": 0})
+    with pytest.raises(InputError, match="`rank` of system 'product': must be at least 1, got 0"):
+        engram.simulate(TWO, good, system={"kind": "product", "rank": 0})
     with pytest.raises(InputError, match="`record` has 'power' twice"):
         engram.simulate(TWO, good, record=("power", {"kind": "power", "exponent": 3.0}))
 

@@ -15,10 +15,12 @@ SEEDS = (0, 2**31 - 1)
 _BOUNDS = {
     **{name: (None, most) for name, most in SIZES.items()},
     "exponent": (0, 4), "learning_rate": RATES, "batch_size": (1, 64), "seed": SEEDS,
+    "rank": (1, 32), "width": (1, 128), "start_seed": SEEDS, "temperature": (0.01, 100),
+    "start_size": (1e-6, 100), "imbalance": (0.01, 100),
 }  # fmt: skip
 _FIRST_VALUES = {  # of fields that must be given
     "correlation": 0.95, "p1": 0.75, "num_tokens": 10, "num_classes": 2, "dim": 2,
-    "learning_rate": 1.0, "batch_size": 4,
+    "learning_rate": 1.0, "batch_size": 4, "rank": 2, "width": 16,
 }  # fmt: skip
 # What the page decides itself, by steps and rate, of dynamics that count in time.
 _TIMED = ("times", "end", "num_times", "spacing", "solver", "max_steps", "time_step", "brownian")

@@ -28,6 +28,7 @@ from engram.particles._recall import class_margins as class_margins
 from engram.particles._recall import error_rate as error_rate
 from engram.particles._recall import loss as loss
 from engram.particles._recall import margins as margins
+from engram.particles._recall import pair_losses as pair_losses
 from engram.particles._recall import predict as predict
 from engram.particles._recall import recall_probs as recall_probs
 from engram.particles._recall import token_losses as token_losses

@@ -90,11 +90,42 @@ _PROBLEMS = [
 
 # --- systems --------------------------------------------------------------------------------------------
 
+_START_SEED = Field("Seed of what starts at random.", bounds=(0, 2**63 - 1), type=int, default=0)
 _SYSTEMS = [
     Entry(
         "system", "memory", "engram.memory:MemorySystem",
         {"layer_norm": Field("Score W e_x / |W e_x| instead of W e_x.", type=bool, default=False)},
         "The matrix W.",
+    ),
+    Entry(
+        "system", "factored", "engram.systems:FactoredSystem",
+        {
+            "rank": Field("Rank of W = A B^T.", bounds=(1, _MOST), type=int),
+            "start_size": Field("Size of what starts at random.", above=0, type=float, default=0.1),
+            "imbalance": Field("By how much A starts larger and B smaller.", above=0, type=float, default=1.0),
+            "start_seed": _START_SEED,
+        },
+        "A product of two thin matrices.",
+    ),
+    Entry(
+        "system", "embedded", "engram.systems:EmbeddedSystem",
+        {"learn": Field("Embeddings that move besides W.", type=Literal["inputs", "outputs", "both"], default="both")},
+        "W and embeddings that are learnt along.",
+    ),
+    Entry(
+        "system", "biased", "engram.systems:BiasedSystem",
+        {"temperature": Field("By what scores are divided.", above=0, type=float, default=1.0)},
+        "W and a bias for each class.",
+    ),
+    Entry(
+        "system", "network", "engram.systems:NetworkSystem",
+        {
+            "width": Field("Number of hidden units.", bounds=(1, _MOST), type=int),
+            "activation": Field("What hidden units do.", type=Literal["relu", "gelu", "tanh", "linear"], default="relu"),
+            "start_size": Field("Size of what starts at random.", above=0, type=float, default=1.0),
+            "start_seed": _START_SEED,
+        },
+        "A hidden layer between inputs and outputs.",
     ),
 ]  # fmt: skip
 
