@@ -14,9 +14,7 @@ SEEDS = (0, 2**31 - 1)
 
 _BOUNDS = {
     **{name: (None, most) for name, most in SIZES.items()},
-    "exponent": (0, 4), "learning_rate": RATES, "batch_size": (1, 64), "seed": SEEDS,
-    "rank": (1, 32), "width": (1, 128), "start_seed": SEEDS, "temperature": (0.01, 100),
-    "start_size": (1e-6, 100), "imbalance": (0.01, 100),
+    "exponent": (0, 4), "learning_rate": RATES, "batch_size": (1, 64), "seed": SEEDS, "start_seed": SEEDS,
 }  # fmt: skip
 _FIRST_VALUES = {  # of fields that must be given
     "correlation": 0.95, "p1": 0.75, "num_tokens": 10, "num_classes": 2, "dim": 2,

@@ -29,7 +29,10 @@ def log_misses(w: Scores) -> Scores:
 
 
 def pair_losses(w: Scores) -> Scores:
-    r"""$-\log p_W(y|x)$ for every pair, as $\log(1 + e^{\text{misses} - w})$."""
+    r"""$-\log p_W(y|x)$ for every pair, as $\log(1 + e^{\text{misses} - w})$.
+
+    Paper: eq:loss.
+    """
     return jax.nn.softplus(log_misses(w) - w)
 
 
