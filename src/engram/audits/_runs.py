@@ -96,9 +96,8 @@ def _filled(params: tuple[np.ndarray, ...], N: int, M: int, d: int) -> tuple[np.
         constant_values=by,
     )
     start = fill(fill(start, start.shape[1], M, by=_NEVER), N, M)
-    labels = fill(labels, N).astype(
-        np.int32
-    )  # as a problem has them; another type is another program
+    # As a problem has them: another type would be another program.
+    labels = fill(labels, N).astype(np.int32)
     return fill(inputs, N, d), fill(outputs, M, d), fill(probs, N), labels, start
 
 

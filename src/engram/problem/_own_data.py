@@ -16,6 +16,7 @@ from engram._precision import in_double
 from engram._types import ArrayLike
 from engram.problem._bigrams import shakespeare
 from engram.problem._embeddings import as_key, sphere_rows
+from engram.problem._frequencies import read_counts
 from engram.problem._problem import NamesLike, Problem
 from engram.problem._text import Followers, Unit, by_frequency, count_followers
 from engram.problem._vectors import Vectors
@@ -58,8 +59,9 @@ def from_text(
     pairs = _plays(top, known) if text is None else count_followers(text, tokens, top, known)
     E, U = _embeddings(dim, pairs.tokens, pairs.tokens, key, inputs, outputs)
     check_choice("targets", targets, ("next", "conditional"))
+    probs, _ = read_counts(pairs.totals, len(pairs.tokens), len(pairs.tokens))
     table = pairs.table() if targets == "conditional" else None
-    return _pose(E, U, pairs.totals, table, pairs.likeliest(), pairs.tokens, pairs.tokens)
+    return _pose(E, U, probs, table, pairs.likeliest(), pairs.tokens, pairs.tokens)
 
 
 def from_text_file(
@@ -109,18 +111,14 @@ def from_counts(
             for given, there in zip((names, class_names), found, strict=True)
         )
     table = read_array("counts", counts)
-    if table.dtype.kind not in "iuf" or table.ndim not in (1, 2) or not table.size:
-        raise InputError(
-            f"`counts` must be numbers of shape (N,) or (N, M), got {table.dtype} of shape {table.shape}."
-        )
+    if table.ndim not in (1, 2) or not table.size:
+        raise InputError(f"`counts` must have shape (N,) or (N, M), got {table.shape}.")
     is_table = table.ndim == 2
-    if not np.isfinite(table).all() or (table < 0).any() or not table.any():
-        raise InputError("`counts` must be finite, not negative, and not all zero. Look for gaps.")
+    N, M = table.shape if is_table else (len(table), len(table))
+    probs, _ = read_counts(table, N, M)
     if not is_table and targets == "conditional":
         raise InputError("`targets` = 'conditional' needs `counts` of shape (N, M). Use 'next'.")
     check_choice("targets", targets, ("next", "conditional"))
-    N, M = table.shape if is_table else (len(table), len(table))
-    totals = table.sum(axis=1) if is_table else table
     labels = table.argmax(axis=1) if is_table else np.arange(N)
     class_names = names if class_names is None and not is_table else class_names
     called = (
@@ -129,17 +127,17 @@ def from_counts(
     )
     E, U = _embeddings(dim, *called, key, inputs, outputs)
     kept = table if targets == "conditional" else None
-    return _pose(E, U, totals, kept, labels, names, class_names)
+    return _pose(E, U, probs, kept, labels, names, class_names)
 
 
 def _pose(
-    E: Any, U: Any, totals: Any, table: Any, labels: Any, names: Any, class_names: Any
+    E: Any, U: Any, probs: Any, table: Any, labels: Any, names: Any, class_names: Any
 ) -> Problem:
-    probs, called = totals / totals.sum(), {"names": names, "class_names": class_names}
+    called = {"names": names, "class_names": class_names}
     if table is None:
         return Problem(E, U, probs, labels, **called)
     # Nothing is known of what follows a token that never came before another: the law of all.
-    law = np.where(totals[:, None] > 0, table, table.sum(axis=0))
+    law = np.where(probs[:, None] > 0, table, table.sum(axis=0))
     return Problem(E, U, probs, law / law.sum(axis=1, keepdims=True), clean_labels=labels, **called)
 
 
