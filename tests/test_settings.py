@@ -73,8 +73,7 @@ PARTICLES |= {
     "isotropic_noise": (PROBLEM, 0),
     "top_eigenvalues": (PROBLEM, SCORES, 2),
 }
-for name in ("pull", "pair_losses"):  # for JAX programs
-    del PARTICLES[name]
+del PARTICLES["pull"]  # for JAX programs
 TABLE = {
     memory: MEMORY,
     particles: PARTICLES,
@@ -178,7 +177,7 @@ TABLE = {
 }  # fmt: skip
 # What has no arrays to return, and what JAX programs are made of, which stays with JAX.
 OTHERS = {
-    particles: {"pull", "pair_losses"},
+    particles: {"pull"},
     problem: {
         "from_file", "count_bigrams", "check_problem", "function_of", "one_line", "read_npz", "read_vectors",
         "show_name",

@@ -24,11 +24,11 @@ from engram.particles._margins import MarginState as MarginState
 from engram.particles._margins import MarginSystem as MarginSystem
 from engram.particles._noise import gradient_noise as gradient_noise
 from engram.particles._noise import isotropic_noise as isotropic_noise
+from engram.particles._readout import AbstractReadout as AbstractReadout
 from engram.particles._recall import class_margins as class_margins
 from engram.particles._recall import error_rate as error_rate
 from engram.particles._recall import loss as loss
 from engram.particles._recall import margins as margins
-from engram.particles._recall import pair_losses as pair_losses
 from engram.particles._recall import predict as predict
 from engram.particles._recall import recall_probs as recall_probs
 from engram.particles._recall import token_losses as token_losses

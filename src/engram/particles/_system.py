@@ -11,27 +11,14 @@ from engram._precision import traceable
 from engram._types import Array, PyTree, Scalar, Scores, Weights
 from engram.particles._curvature import sharpness
 from engram.particles._force import pull
-from engram.particles._recall import (
-    centred,
-    class_margins,
-    error_rate,
-    losses,
-    margins,
-    pair_losses,
-    recall_probs,
-    token_losses,
-)
+from engram.particles._readout import AbstractReadout
+from engram.particles._recall import recall_probs
 from engram.problem import Problem
-from engram.system import AbstractSystem, Look
+from engram.system import Look
 
 
-class ScoreSystem(AbstractSystem):
+class ScoreSystem(AbstractReadout):
     """What particles and margins have in common: states that stand for weights, from scores alone."""
-
-    problem: eqx.AbstractVar[Problem]
-
-    def class_margins(self, state: PyTree) -> Scores:
-        return class_margins(self.problem, self.scores(state))
 
     def sharpness(self, state: PyTree) -> Scalar:
         return sharpness(self.problem, self.scores(state))
@@ -108,28 +95,11 @@ class ParticleSystem(ScoreSystem):
         W = state.kept * jnp.asarray(self.origin) + U.T @ state.coefficients.T @ E
         return W if state.shaken is None else W + state.shaken
 
-    @traceable
-    def look(self, state: ParticleState, law: Array | None = None) -> Look:
-        problem, w = self.problem, state.scores
-        return Look(
-            self.loss(state, law),
-            error_rate(problem, w),
-            margins(problem, w),
-            token_losses(problem, w),
-        )
-
     def scores(self, state: ParticleState) -> Scores:
         return state.scores
 
     def recall_probs(self, state: ParticleState) -> Scores:
         return recall_probs(self.problem, state.scores)
-
-    @traceable
-    def loss(self, state: ParticleState, law: Array | None = None) -> Float[Array, ""]:
-        law = jnp.asarray(self.law if law is None else law)
-        if law.ndim == 2:
-            return (law * pair_losses(centred(state.scores))).sum()
-        return law @ losses(self.problem, state.scores)
 
     @traceable
     def grad(
@@ -156,7 +126,3 @@ class ParticleSystem(ScoreSystem):
         change = jax.random.normal(key, shape, state.scores.dtype)
         zero = jnp.zeros_like(state.coefficients)
         return ParticleState(self.start(change).scores, zero, jnp.zeros_like(state.kept), change)
-
-    def outline(self, state: ParticleState) -> Float[Array, " K"]:
-        w = state.scores
-        return (w - w.mean(axis=1, keepdims=True)).ravel()

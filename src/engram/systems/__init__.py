@@ -4,8 +4,8 @@ Each is a system: it runs under every dynamics of `engram.simulate`, by name (`s
 object, and is recorded, swept and explored as the matrix W is.
 """
 
+from engram.particles import AbstractReadout as AbstractReadout
 from engram.systems._biased import BiasedSystem as BiasedSystem
 from engram.systems._embedded import EmbeddedSystem as EmbeddedSystem
 from engram.systems._factored import FactoredSystem as FactoredSystem
 from engram.systems._network import NetworkSystem as NetworkSystem
-from engram.systems._readout import AbstractReadout as AbstractReadout

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from engram._checks import check_positive
 from engram._precision import traceable
 from engram._types import Array, Scalar, Scores
+from engram.particles import AbstractReadout
 from engram.problem import Problem
-from engram.systems._readout import AbstractReadout
 
 State = dict[str, jax.Array]
 

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from engram._checks import check_choice
 from engram._precision import traceable
 from engram._types import Array, Scores
+from engram.particles import AbstractReadout
 from engram.problem import Problem
-from engram.systems._readout import AbstractReadout
 
 State = dict[str, jax.Array]
 _LEARNT = {"inputs": ("inputs",), "outputs": ("outputs",), "both": ("inputs", "outputs")}

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from engram._checks import InputError, check_count, check_positive
 from engram._precision import traceable
 from engram._types import Array, Scalar, Scores, Weights
+from engram.particles import AbstractReadout
 from engram.problem import Problem, as_key, orthonormal_rows
-from engram.systems._readout import AbstractReadout
 
 State = dict[str, jax.Array]
 

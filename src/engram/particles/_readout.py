@@ -8,9 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from engram import particles
 from engram._precision import traceable
 from engram._types import Array, PyTree, Scores
+from engram.particles._force import pull
+from engram.particles._recall import (
+    centred,
+    class_margins,
+    error_rate,
+    losses,
+    margins,
+    pair_losses,
+    token_losses,
+)
 from engram.problem import Problem
 from engram.system import AbstractSystem, Look
 
@@ -32,25 +41,28 @@ class AbstractReadout(AbstractSystem):
     def look(self, state: PyTree, law: Array | None = None) -> Look:
         problem, w = self.problem, self.scores(state)
         return Look(
-            self._loss(w, law),
-            particles.error_rate(problem, w),
-            particles.margins(problem, w),
-            particles.token_losses(problem, w),
+            self.loss(state, law),
+            error_rate(problem, w),
+            margins(problem, w),
+            token_losses(problem, w),
         )
 
     @traceable
     def loss(self, state: PyTree, law: Array | None = None) -> Float[Array, ""]:
-        return self._loss(self.scores(state), law)
+        law, w = jnp.asarray(self.law if law is None else law), self.scores(state)
+        if law.ndim == 2:
+            return (law * pair_losses(centred(w))).sum()
+        return law @ losses(self.problem, w)
 
     @traceable
     def grad(self, state: PyTree, law: Array | None = None, look: Look | None = None) -> PyTree:
         del look
         law = jnp.asarray(self.law if law is None else law)
         w, back = jax.vjp(self.scores, state)
-        return back(particles.pull(self.problem, w, law))[0]
+        return back(pull(self.problem, w, law))[0]
 
     def class_margins(self, state: PyTree) -> Scores:
-        return particles.class_margins(self.problem, self.scores(state))
+        return class_margins(self.problem, self.scores(state))
 
     def outline(self, state: PyTree) -> Float[Array, " K"]:
         w = self.scores(state)
@@ -58,9 +70,3 @@ class AbstractReadout(AbstractSystem):
 
     def size(self, state: PyTree) -> int:
         return self.problem.size + sum(np.size(leaf) for leaf in jax.tree.leaves(state))
-
-    def _loss(self, w: Scores, law: Array | None) -> Float[Array, ""]:
-        law = jnp.asarray(self.law if law is None else law)
-        if law.ndim == 2:
-            return (law * particles.pair_losses(w)).sum()
-        return law @ particles.token_losses(self.problem, w)
