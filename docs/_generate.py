@@ -32,6 +32,7 @@ MODULES = {
     "engram.theory.printed": "Theory: what is printed and false",
     "engram.audits": "The audit",
     "engram.sweeps": "Sweeps",
+    "engram.studies": "Studies",
     "engram.transformer": "The transformer",
     "engram.pictures": "Pictures",
     "engram.figures": "The figures",
@@ -204,6 +205,7 @@ KINDS = {
     "event": "Events: `events` of `[run]`",
     "run": "The table `[run]`",
     "transformer": "The table `[transformer]` of a training",
+    "study": "Studies: `[study]` with `name`",
 }
 
 

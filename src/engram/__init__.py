@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram import registry as registry
     from engram import simulation as simulation
     from engram import special as special
+    from engram import studies as studies
     from engram import sweeps as sweeps
     from engram import system as system
     from engram import systems as systems
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from engram.simulation import compare as compare
     from engram.simulation import events as events
     from engram.simulation import simulate as simulate
+    from engram.studies import study as study
     from engram.sweeps import sweep as sweep
 
 # Where each public name lives. Keeping this a table keeps `engram --help` free of JAX.
@@ -85,13 +87,14 @@ _NAMES = {
         "read_vectors", "two_tokens",
     ],
     "simulation": ["When", "compare", "events", "simulate"],
+    "studies": ["study"],
     "sweeps": ["sweep"],
 }  # fmt: skip
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 _MODULES = (
     "audits", "capacity", "diagnosis", "dynamics", "explorer", "figures", "memory", "observables",
-    "particles", "pictures", "planes", "problem", "registry", "simulation", "special", "sweeps", "system",
-    "systems", "theory", "transformer",
+    "particles", "pictures", "planes", "problem", "registry", "simulation", "special", "studies", "sweeps",
+    "system", "systems", "theory", "transformer",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]

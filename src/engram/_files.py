@@ -1,6 +1,7 @@
 """Files that are whole or absent: every write goes to a neighbour first and is then renamed."""
 
 import contextlib
+import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -76,3 +77,12 @@ def _short(value: Any) -> str:
     if is_long and all(isinstance(number, int | float) for number in value):
         return f"{len(value)} values from {value[0]:g} to {value[-1]:g}"
     return "nothing" if value is None else str(value)
+
+
+def toml_value(value: Any) -> str:
+    """A plain value as TOML writes it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml_value(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

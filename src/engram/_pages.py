@@ -1,10 +1,40 @@
-"""Pages in one file with nothing outside it: their common head, and pictures within the text."""
+"""Pages in one file with nothing outside it: sentences, pictures and tables under a common head."""
 
 import base64
 import io
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 import jinja2
 from matplotlib.figure import Figure
+
+import engram
+from engram._files import written_whole
+
+
+class Section(NamedTuple):
+    """A part of a page; what is left out is not shown."""
+
+    heading: str = ""
+    sentences: Sequence[str] = ()
+    picture: Figure | None = None
+    heads: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+
+
+def write_page(
+    path: str | os.PathLike[str], title: str, lead: str, sections: Sequence[Section]
+) -> None:
+    """Write a page of sections, whole or not at all."""
+    environment = page_templates("engram")
+    environment.filters["png"] = partial(png_text, dpi=150)
+    text = environment.get_template("_sections.html").render(
+        title=title, lead=lead, sections=sections, version=engram.__version__
+    )
+    with written_whole(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
 
 
 def page_templates(package: str) -> jinja2.Environment:

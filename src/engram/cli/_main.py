@@ -21,6 +21,7 @@ from engram.cli._options import Command
 from engram.cli._probe import probe
 from engram.cli._reproduce import reproduce
 from engram.cli._simulate import simulate
+from engram.cli._study import study
 from engram.cli._sweep import plot, sweep
 from engram.cli._train import train
 from engram.registry import KINDS, entries
@@ -33,7 +34,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_COMMANDS = (reproduce, simulate, explain, events, probe, audit, sweep, train, plot, explore, bench)
+_COMMANDS = (
+    reproduce, simulate, explain, events, probe, audit, study, sweep, train, plot, explore, bench,
+)  # fmt: skip
 for _command in _COMMANDS:
     # Each paragraph as one line, which breaks where the terminal ends.
     _help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(_command) or "")

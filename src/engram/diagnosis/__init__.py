@@ -1,13 +1,13 @@
 """Who pushed whom: the change of every margin divided among tokens, spikes explained, forgetting read off."""
 
+from engram._pages import Section as Section
+from engram._pages import write_page as write_page
 from engram._tensors import TensorFile as TensorFile
 from engram.diagnosis._explain import Explanation as Explanation
 from engram.diagnosis._explain import explain as explain
 from engram.diagnosis._forgetting import by_frequency as by_frequency
 from engram.diagnosis._forgetting import forgetting as forgetting
 from engram.diagnosis._interference import interference as interference
-from engram.diagnosis._page import Section as Section
-from engram.diagnosis._page import write_page as write_page
 from engram.diagnosis._path_average import RecordFollower as RecordFollower
 from engram.diagnosis._pictures import draw_forgetting as draw_forgetting
 from engram.diagnosis._pictures import draw_graph as draw_graph

@@ -150,7 +150,7 @@ class Explanation:
 
     def write_page(self, path: str | os.PathLike[str], title: str) -> None:
         """Write all of it to a file, FILE.html, with nothing outside it."""
-        from engram.diagnosis._page import Section, write_page
+        from engram._pages import Section, write_page
 
         head, *rest = paragraphs(self)
         sections = [

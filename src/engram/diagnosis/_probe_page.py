@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from engram import plotting
-from engram.diagnosis._page import Section, write_page
+from engram._pages import Section, write_page
 from engram.diagnosis._pictures import draw_signed
 from engram.pictures import legend_name
 from engram.plotting import COLOURS

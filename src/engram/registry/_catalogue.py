@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from engram.registry._entries import Entry
 from engram.registry._fields import Field
+from engram.registry._studies import STUDIES
 
 _MOST = 2**31 - 1  # XLA counts in 32 bits
 _RATES = float | list[float] | dict[str, Any]
@@ -452,4 +453,5 @@ CATALOGUE = (
     *_EVENTS,
     *_OUTCOMES,
     *_TABLES,
+    *STUDIES,
 )

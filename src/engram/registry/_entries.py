@@ -22,6 +22,7 @@ KINDS = (
     "schedule",
     "observable",
     "event",
+    "study",
 )
 # What is not said in a table but known when it is read: the problem of a system, its law, a key.
 SUPPLIED = {
@@ -107,7 +108,7 @@ def register(kind: str, name: str, *, help: str | None = None, **about: Any) -> 
     with `Annotated[float, Field(help="...", bounds=(0, 1))]` to say more.
 
     Args:
-        kind: "problem", "system", "dynamics", "optimizer", "sampling", "observable" or "event".
+        kind: "problem", "system", "dynamics", "optimizer", "sampling", "observable", "event" or "study".
         name: A word; not that of a built-in.
         help: One line; by default the first of the docstring.
         about: Of an observable that is a function of a moment: its `axes`, its `symbol`.
@@ -133,6 +134,7 @@ _RESERVED = dict.fromkeys(KINDS, ("kind",)) | {
     "problem": ("family", "kind"),
     "optimizer": ("kind", "steps", "batch_size", "sampling", "optimizer"),
     "sampling": ("kind", "steps", "weight_decay", "learning_rate", "sampling", "optimizer"),
+    "study": ("name",),
 }
 
 
@@ -153,6 +155,8 @@ def _entry_for(kind: str, name: str, target: Any, about: dict[str, Any]) -> Entr
         argument = "key" if "key" in inspect.signature(target).parameters else ""
         seed = find("problem", "sphere").fields["seed"]
         fields["seed"] = dataclasses.replace(seed, argument=argument)
+    if kind == "study":  # its settings stay plain numbers
+        fields = {field: dataclasses.replace(its, static=True) for field, its in fields.items()}
     for field, its in fields.items():
         if field in _RESERVED[kind]:
             raise InputError(

@@ -14,6 +14,7 @@ CHOOSERS = dict.fromkeys(KINDS, "kind") | {
     "optimizer": "optimizer",
     "sampling": "sampling",
     "schedule": "schedule",
+    "study": "name",
 }
 _OPTIONS = {"family": "tokens", "path": "problem_file", "events": "event"}  # unlike their fields
 _WRITTEN_OUT = 4096  # numbers of an array; a longer one is named by its fingerprint

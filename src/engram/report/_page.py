@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 import engram
 from engram._files import written_whole
+from engram._machine import commit, machine, versions
 from engram._pages import page_templates, png_text
 from engram.audits import Finding, curves_of, draw, in_words, where
 from engram.figures import Comparison, FigureResult
-from engram.report._machine import commit, machine, versions
 from engram.report._typeset import typeset
 
 

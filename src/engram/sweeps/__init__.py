@@ -3,6 +3,7 @@
 from engram._memory_limits import loaded as loaded
 from engram.sweeps._cluster import local_client as local_client
 from engram.sweeps._cluster import remote_client as remote_client
+from engram.sweeps._fingerprint import Fingerprint as Fingerprint
 from engram.sweeps._outcomes import CLASSES as CLASSES
 from engram.sweeps._outcomes import OUTCOMES as OUTCOMES
 from engram.sweeps._plan import Plan as Plan

@@ -15,7 +15,13 @@ import xarray as xr
 
 import engram
 from engram._checks import InputError
-from engram._files import changes_between, check_folder, clear_leftovers, written_whole
+from engram._files import (
+    changes_between,
+    check_folder,
+    clear_leftovers,
+    toml_value,
+    written_whole,
+)
 from engram._foreign_files import check_links, check_zarr, leftovers_ignored
 from engram.problem import one_line, read_npz
 from engram.registry import complete, names_of
@@ -238,13 +244,7 @@ def to_toml(tables: dict[str, dict[str, Any]]) -> str:
     lines = [f"# A training of engram {engram.__version__}"]
     for name, table in tables.items():
         lines += ["", f"[{name}]"]
-        lines += [f"{key} = {_value(value)}" for key, value in table.items() if value is not None]
+        lines += [
+            f"{key} = {toml_value(value)}" for key, value in table.items() if value is not None
+        ]
     return "\n".join(lines) + "\n"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_value(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)

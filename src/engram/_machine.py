@@ -31,7 +31,7 @@ def commit() -> str:
         git(
             "ls-files", "--error-unmatch", Path(__file__).name
         )  # not of a repository around this one
-        return git("rev-parse", "--short", "HEAD") + "+" * bool(git("status", "--porcelain", ".."))
+        return git("rev-parse", "--short", "HEAD") + "+" * bool(git("status", "--porcelain", "."))
     except (OSError, subprocess.SubprocessError):
         return ""
 
