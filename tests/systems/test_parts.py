@@ -22,6 +22,7 @@ KINDS = {
     "embedded": systems.EmbeddedSystem,
     "biased": lambda p: systems.BiasedSystem(p, temperature=0.5),
     "network": lambda p: systems.NetworkSystem(p, 7, activation="tanh"),
+    "attention": lambda p: systems.AttentionSystem(p, 2, num_noise=2, noise_tokens=3),
 }
 
 

@@ -14,10 +14,12 @@ SEEDS = (0, 2**31 - 1)
 
 _BOUNDS = {
     **{name: (None, most) for name, most in SIZES.items()},
+    "subjects": (None, 50), "relations": (None, 10), "answers": (None, 10),
     "exponent": (0, 4), "learning_rate": RATES, "batch_size": (1, 64), "seed": SEEDS, "start_seed": SEEDS,
 }  # fmt: skip
 _FIRST_VALUES = {  # of fields that must be given
     "correlation": 0.95, "p1": 0.75, "num_tokens": 10, "num_classes": 2, "dim": 2,
+    "subjects": 6, "relations": 2, "answers": 3,
     "learning_rate": 1.0, "batch_size": 4, "rank": 2, "width": 16,
 }  # fmt: skip
 # What the page decides itself, by steps and rate, of dynamics that count in time.

@@ -9,6 +9,7 @@ from engram.problem._embeddings import gaussian_rows as gaussian_rows
 from engram.problem._embeddings import orthonormal_rows as orthonormal_rows
 from engram.problem._embeddings import rows_with_gram as rows_with_gram
 from engram.problem._embeddings import sphere_rows as sphere_rows
+from engram.problem._facts import facts as facts
 from engram.problem._families import from_file as from_file
 from engram.problem._families import from_gram as from_gram
 from engram.problem._families import gaussian as gaussian

@@ -87,6 +87,20 @@ _PROBLEMS = [
         },
         "The tokens of a text, each asking for the one that follows.",
     ),
+    Entry(
+        "problem", "facts", "engram.problem:facts",
+        {
+            "subjects": Field("Subjects S of facts.", bounds=(1, _MOST), type=int),
+            "relations": Field("Relations R of facts; the tokens are S R pairs.", bounds=(1, _MOST), type=int),
+            "answers": Field("Answers of each relation.", bounds=(1, _MOST), type=int),
+            "dim": _DIM,
+            "exponent": _optional("Zipf exponent of the frequencies.", float),
+            "assign": Field("Answers of facts: balanced, each as often, or random.", type=Literal["balanced", "random"], default="balanced"),
+            "embeddings": Field("Vectors of subjects, relations and answers: sphere or orthonormal.", type=Literal["sphere", "orthonormal"], default="sphere"),
+            "seed": _SEED,
+        },
+        "Facts: a subject and a relation ask for an answer of that relation.",
+    ),
 ]  # fmt: skip
 
 # --- systems --------------------------------------------------------------------------------------------
@@ -127,6 +141,20 @@ _SYSTEMS = [
             "start_seed": _START_SEED,
         },
         "A hidden layer between inputs and outputs.",
+    ),
+    Entry(
+        "system", "attention", "engram.systems:AttentionSystem",
+        {
+            "num_relations": Field("Relations R of the facts.", bounds=(1, _MOST), type=int),
+            "attention": Field("How attention counts tokens: softmax or linear.", type=Literal["softmax", "linear"], default="softmax"),
+            "num_noise": Field("Noise tokens in a prompt.", bounds=(0, 2**16), type=int, default=0),
+            "noise_tokens": Field("Number of different noise tokens.", bounds=(1, 2**16), type=int, default=16),
+            "prompts": Field("Prompts that are drawn for each fact.", bounds=(1, 2**16), type=int, default=1),
+            "token_dim": _optional("Dimension of the tokens of prompts; default orthonormal.", int, bounds=(1, _MOST)),
+            "start_size": Field("Size of what starts at random.", above=0, type=float, default=0.01),
+            "start_seed": _START_SEED,
+        },
+        "Attention that reads a subject and a relation from a prompt.",
     ),
 ]  # fmt: skip
 
