@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from engram._checks import (
     InputError,
@@ -17,6 +18,7 @@ from engram._checks import (
     is_traced,
 )
 from engram._types import Array, ArrayLike, PyTree, Scalar
+from engram.dynamics._adaptive import explicit, implicit, solve
 from engram.dynamics._base import AbstractFlow
 from engram.dynamics._trajectory import Status, Trajectory
 from engram.system import AbstractSystem
@@ -127,71 +129,46 @@ EXPLICIT_STEPS = 4096
 def _solve(
     system: AbstractSystem, flow: GradientFlow, state: PyTree, times: Array, record: Any
 ) -> Trajectory:
-    import diffrax  # half a second that only flows need
-
-    def velocity(s, x, _):
-        return jax.tree.map(lambda g: -rate(s) * g, system.grad(x))
-
     if flow.solver == "explicit":
-        solver, rate, clock, past = diffrax.Dopri8(), jnp.exp, jnp.log1p, jnp.exp
-    else:  # an implicit step can be as long as the time itself
-        solver, rate, clock, past = diffrax.Kvaerno5(), jnp.ones_like, lambda t: t, lambda t: 1 + t
-    s = clock(jnp.asarray(times))
-    controller = diffrax.PIDController(rtol=flow.rtol, atol=flow.atol)
-    first = system.speed(system.grad(state))
+        method, rate, clock, past = explicit(), jnp.exp, jnp.log1p, jnp.exp
+    else:
+        method = implicit(flow.rtol, flow.atol)
+        rate, clock, past = jnp.ones_like, lambda t: t, lambda t: 1 + t
+    times = jnp.asarray(times)
+    x, shaped = ravel_pytree(state)
+    grad = lambda x: system.grad(shaped(x))
+    first = system.speed(grad(x))
     # Samples so rare that their pull is below the tolerance, and yet matters before the end.
-    law, end = jnp.asarray(system.law), jnp.asarray(times)[-1]
+    law, end = jnp.asarray(system.law), times[-1]
     hidden = ((law > 0) & (law <= 1e3 * flow.rtol) & (law * end > 1e-10)).any()
 
-    def is_steady(s, x, args, **_):
+    def velocity(s: jax.Array, x: jax.Array) -> jax.Array:
+        return -rate(s) * ravel_pytree(grad(x))[0]
+
+    def is_steady(s: jax.Array, x: jax.Array, velocity: jax.Array) -> jax.Array:
         # At a minimiser the gradient is as small as the tolerance, and so is time times it (what is
         # left to go, since the gradient decays exponentially). Far out in a separable problem the
         # gradient is as small, but time times it is not.
-        g = system.grad(x)
-        speed = system.speed(g)
+        g = -velocity / rate(s)
+        speed = system.speed(shaped(g))
         small = (speed <= 10 * flow.rtol * first) & (past(s) * speed <= 100 * flow.rtol)
         # A rare token moves as slowly, but goes on: along its direction the curvature is tiny, and
         # its time has not come yet. At a minimiser what is left of the gradient has had its time.
-        curvature = system.speed(jax.jvp(system.grad, (x,), (g,))[1])
+        curvature = system.speed(jax.jvp(grad, (x,), (g,))[1])
         return small & ~hidden & (past(s) * curvature >= 10 * speed)
 
-    # Steps end at the recorded times: interpolation would be less exact than the solver.
-    controller = diffrax.ClipStepSizeController(controller, step_ts=s)
-    recorded = diffrax.SubSaveAt(ts=s, fn=lambda s, x, args: record(x))
-    save = diffrax.SaveAt(subs=[recorded, diffrax.SubSaveAt(t1=True)])
-    solution: Any = diffrax.diffeqsolve(
-        diffrax.ODETerm(velocity),
-        solver,
-        t0=0.0,
-        t1=jnp.maximum(s[-1], jnp.finfo(s.dtype).tiny),
-        dt0=None,
-        y0=state,
-        saveat=save,
-        stepsize_controller=controller,
-        max_steps=flow.max_steps,
-        throw=False,
-        event=diffrax.Event(is_steady),
-    )
-    records, last = solution.ys
-    final = jax.tree.map(lambda leaf: leaf[-1], last)
-    steady = solution.result == diffrax.RESULTS.event_occurred
-    done = (solution.result == diffrax.RESULTS.successful) | steady
-    saved = jnp.isfinite(solution.ts[0])
-    kept = lambda rows: jnp.expand_dims(saved | ~steady, tuple(range(1, rows.ndim)))
-    fill = lambda rows, end: jnp.where(kept(rows), rows, end)
-    records = jax.tree.map(fill, records, record(final))
-    out_of_steps = solution.result == diffrax.RESULTS.max_steps_reached
-    finite = jnp.all(jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(final)]))
-    status = jnp.where(done & finite, int(Status.COMPLETED), int(Status.NOT_FINITE))
-    status = jnp.where(out_of_steps, int(Status.STEP_LIMIT), status)
-    reached = jnp.where(done, len(s), saved.sum())
+    point, records, reached = solve(
+        method, velocity, x, clock(times), lambda x: record(shaped(x)), is_steady,
+        rtol=flow.rtol, atol=flow.atol, max_steps=flow.max_steps,
+    )  # fmt: skip
+    done = point.status == Status.COMPLETED
     return Trajectory(
-        times=jnp.asarray(times),
+        times=times,
         records=records,
         folded=None,
-        final=final,
-        status=status,
-        stopped_at=jnp.where(done, times[-1], jnp.nan),
-        num_recorded=reached,
-        num_steps=solution.stats["num_steps"],
+        final=shaped(point.x),
+        status=point.status,
+        stopped_at=jnp.where(done, end, jnp.nan),
+        num_recorded=reached.sum(),
+        num_steps=point.steps,
     )
