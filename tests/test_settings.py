@@ -346,7 +346,7 @@ GIVEN = {
     **dict.fromkeys(("reach", "max_margin_norm", "own_time", "speed"), single(1.5)), "loss": single(0.2),
     "least_prob": single(0.5),
     "tokens": single([1.0, -1.0]), "position": single(0.1), "start": single(0.1), "period": 1, "share": 1.5,
-    "skip": 2, "keep": 2, "count": 1,
+    "skip": 2, "keep": 2, "count": 1, "signals": single([0.5, 1.0]), "num_tokens": 50,
 }  # fmt: skip
 UNLIKE = {
     "binary.weights_from_margins": {"start": np.eye(2)},
@@ -363,12 +363,13 @@ UNLIKE = {
     "interference.half_gap_deviation_lower_bound": {"correlation": single(-0.5)},
     "multiclass.flow_scores_from": {"times": single([1.0]), "start": single([0.1, 0.2])},
     "multiclass.one_step_threshold": {"scores": single(np.eye(2))},
+    "recovery.muon_signals": {"probs": single([0.5, 0.25, 0.125, 0.125])},
 }
 FORMULAS = {
     f"{module.__name__.split('.')[-1]}.{name}": each
     for module in (
         theory.binary, theory.cycles, theory.interference, theory.large_steps, theory.multiclass, theory.muon,
-        theory.printed, theory.scaling, theory.separable, theory.spike,
+        theory.printed, theory.recovery, theory.scaling, theory.separable, theory.spike,
     )
     for name, each in vars(module).items()
     if inspect.isfunction(each) and each.__module__ == module.__name__ and not name.startswith("_")

@@ -1,7 +1,7 @@
 """The paper's results as functions: closed forms, bounds, thresholds, invariants, limits.
 
 Nothing here calls `memory`, `particles` or `dynamics`, so that agreement with them is evidence. `binary`,
-`multiclass`, `interference`, `spike`, `separable`, `muon`, `scaling`, `large_steps` and `cycles` hold what is true, and refuse to answer
+`multiclass`, `interference`, `spike`, `separable`, `muon`, `recovery`, `scaling`, `large_steps` and `cycles` hold what is true, and refuse to answer
 outside their hypotheses; `printed` holds what the paper prints where that differs.
 """
 
@@ -12,6 +12,7 @@ from engram.theory import large_steps as large_steps
 from engram.theory import multiclass as multiclass
 from engram.theory import muon as muon
 from engram.theory import printed as printed
+from engram.theory import recovery as recovery
 from engram.theory import scaling as scaling
 from engram.theory import separable as separable
 from engram.theory import spike as spike
