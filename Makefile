@@ -35,7 +35,7 @@ help:
 	@echo "  make PYTHON=python3.12 test      use that interpreter"
 	@echo "  make test ARGS='-k spike'        pass arguments on"
 
-reproduce: $(VENV)/.has-base
+reproduce: $(VENV)/.has-fast
 	@$(BIN)/engram reproduce $(ARGS)
 
 test: $(VENV)/.has-test
@@ -59,7 +59,7 @@ lint: $(VENV)/.has-test
 release: $(VENV)/.has-test
 	@$(BIN)/python tools/check_release.py
 
-bench: $(VENV)/.has-bench
+bench: $(VENV)/.has-bench $(VENV)/.has-fast
 	@$(BIN)/engram bench $(ARGS)
 
 bench-since: $(VENV)/.has-bench

@@ -295,7 +295,7 @@ def estimate(settings: Settings) -> float:
 def _per_sequence(config: Config) -> float:
     sequences = bigram_task(config)
     model = make_model(config, sequences.num_tokens)
-    passes = Passes(model, sequences, config.matrices)
+    passes = Passes(model, sequences, config.matrices, compiled=True)
     state = {name: model[name] for name in config.matrices}
     passes.measure(state)
     began = time.perf_counter()

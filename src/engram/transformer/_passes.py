@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Float, Integer
 
 from engram._types import Array
+from engram.transformer._compiled import CompiledSums, can_compile
 from engram.transformer._devices import AXIS, gather, make_mesh, spread
 from engram.transformer._gradients import (
     Batch,
@@ -178,6 +179,8 @@ class Passes:
         size: Sequences per small batch.
         mesh: The devices, by default all there are.
         whole: Whether passes will be over all sequences; then what is frozen may be kept.
+        compiled: Whether to use the kernel that numba compiles (for some seconds), where it can compute
+            this. It is several times as fast, and the same but for rounding.
     """
 
     def __init__(
@@ -189,6 +192,7 @@ class Passes:
         size: int | None = None,
         mesh: Mesh | None = None,
         whole: bool = True,
+        compiled: bool = False,
     ):
         self.mesh: Mesh = make_mesh() if mesh is None else mesh
         self.size: int = (1 if jax.default_backend() == "cpu" else 64) if size is None else size
@@ -202,6 +206,9 @@ class Passes:
         everything = np.arange(self.num_sequences)
         self.shares: list[Share] = self._share(everything, np.ones(self.num_sequences))
         self.pieces: list[Share] = [spread(share, self.mesh, shared=True) for share in self.shares]
+        self._compiled: CompiledSums | None = None
+        if compiled and can_compile(model, trained):
+            self._compiled = CompiledSums(model, self.counts, self.mesh)
         self._streams: list[Any] = [None] * len(self.pieces)
         kept = self.num_sequences * sequences.length * model.dim * self.dtype.itemsize
         if whole and "wk1" not in trained and kept <= _CACHE:
@@ -209,6 +216,11 @@ class Passes:
                 look_at_streams(_all_of_it, self.model, self.data, share, mesh=self.mesh)
                 for share in self.pieces
             ]
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the compiled kernel does the sums."""
+        return self._compiled is not None
 
     def _share(self, rows: np.ndarray, weights: np.ndarray) -> list[Share]:
         devices = self.mesh.devices.size
@@ -230,13 +242,32 @@ class Passes:
                 are means over the positions of the sequences it names.
             report: Called between pieces of a second or less.
         """
-        model = self.model.replace(spread(state, self.mesh, shared=False))
-        pieces, streams, named = self.pieces, self._streams, self.num_positions
+        shares, named = self.shares, self.num_positions
         if law is not None:
             rows = np.flatnonzero(law)
             weights = np.asarray(law, np.float64)[rows] * self.num_sequences
-            pieces = [spread(p, self.mesh, shared=True) for p in self._share(rows, weights)]
-            streams, named = [None] * len(pieces), weights @ self.counts.counts[rows]
+            shares, named = self._share(rows, weights), weights @ self.counts.counts[rows]
+        if self._compiled is not None:
+            loss, hits, grads = self._compiled.sums(state, shares, report)
+        else:
+            loss, hits, grads = self._sums(state, shares, report)
+        mean = lambda grad: (grad / self.num_positions).astype(self.dtype)
+        part = (lambda total: total / named) if named else (lambda total: np.float64("nan"))
+        return Sums(
+            part(loss),
+            part(hits),
+            {name: mean(grad) for name, grad in grads.items() if name in self.trained},
+        )
+
+    def _sums(
+        self, state: dict[str, Any], shares: list[Share], report: Callable[[], None] | None
+    ) -> Sums:
+        """Sums by JAX, added up over all devices."""
+        model = self.model.replace(spread(state, self.mesh, shared=False))
+        pieces, streams = self.pieces, self._streams
+        if shares is not self.shares:
+            pieces = [spread(share, self.mesh, shared=True) for share in shares]
+            streams = [None] * len(pieces)
         zero = np.zeros((), self.dtype)
         empty = Sums(zero, zero, {name: np.zeros_like(state[name]) for name in self.trained})
         sums = spread(empty, self.mesh, shared=False)
@@ -247,7 +278,4 @@ class Passes:
             if report is not None:
                 jax.block_until_ready(sums)
                 report()
-        loss, hits, grads = gather(sums)
-        mean = lambda grad: (grad / self.num_positions).astype(self.dtype)
-        part = (lambda total: total / named) if named else (lambda total: np.float64("nan"))
-        return Sums(part(loss), part(hits), {name: mean(grad) for name, grad in grads.items()})
+        return gather(sums)

@@ -30,6 +30,7 @@ from engram.transformer._system import MeasuredSystem
 from engram.transformer._task import Sequences
 
 _PATIENCE = 30.0  # seconds between checkpoints
+_LONG = 2e10  # pairs of positions times width: with fewer, compiling the kernel takes longer than it saves
 _STILL_FINITE = -1  # of a run whose numbers are finite
 
 
@@ -150,6 +151,13 @@ def _check(runs: list[Any]) -> None:
             )
 
 
+def _work(config: Config, runs: list[Any]) -> float:
+    """About how much a training computes: pairs of positions, of all steps, times the width."""
+    looked_at = [getattr(run, "batch_size", None) or config.sequences for run in runs]
+    sequences = sum(int(run.num_steps) * num for run, num in zip(runs, looked_at, strict=True))
+    return float(sequences) * config.length**2 * config.dim
+
+
 def _side_by_side(runs: list[Any]) -> dict[str, Any]:
     """One table for dynamics that differ in the learning rate alone, which is then a list."""
     first, *others = tables = [table(dynamics) for dynamics in runs]
@@ -226,6 +234,7 @@ class _TrainingLoop:
             self.sequences,
             config.matrices,
             whole=is_whole_batch and not self.is_regression,
+            compiled=_work(config, runs) > _LONG,
         )
         self.systems = [MeasuredSystem(self.passes, self._report) for _ in runs]
         state = {name: jnp.asarray(self.model[name]) for name in config.matrices}
