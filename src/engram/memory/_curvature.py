@@ -13,7 +13,7 @@ from engram._types import Array, Scalar, Scores, Weights, WeightsLike
 from engram.memory._blocks import choose_block, map_blocks, sum_blocks, transposed_dot
 from engram.memory._entry import entry
 from engram.memory._loss import grad_given_law
-from engram.memory._scores import outputs_first, readout
+from engram.memory._scores import likeliest, outputs_first, readout
 from engram.memory._span import update_bases
 from engram.problem import Problem
 from engram.special import largest_eigenpairs, normals
@@ -32,7 +32,7 @@ class Eigenpairs(NamedTuple):
 
 
 def _recall(w: Scores) -> tuple[Scores, Int[Array, "N 1"]]:
-    return jax.nn.softmax(w, axis=1), jnp.argmax(w, axis=1)[:, None]
+    return jax.nn.softmax(w, axis=1), likeliest(w)[:, None]
 
 
 def _push(q: Scores, likeliest: Int[Array, "N 1"], dw: Scores) -> Scores:

@@ -1,5 +1,6 @@
 """The cross-entropy, the 0-1 error, and the closed-form gradient, exact at any margin."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -7,10 +8,18 @@ import jax.numpy as jnp
 from jaxtyping import Float, Int
 
 from engram._types import Array, Scores, Weights, WeightsLike
-from engram.memory._blocks import choose_block, map_blocks, sum_blocks, transposed_dot
+from engram.memory._blocks import transposed_dot
 from engram.memory._entry import entry
-from engram.memory._scores import outputs_first, readout, row_norms
+from engram.memory._scores import (
+    label_margins,
+    likeliest,
+    outputs_first,
+    reading,
+    row_norms,
+    stream,
+)
 from engram.problem import Problem
+from engram.system import Look
 
 Law = Float[Array, " N"] | Float[Array, "N M"]
 
@@ -43,20 +52,24 @@ def _is_label(w: Scores, label: Int[Array, " N"]) -> Array:
 
 def _others(mass: Scores) -> Scores:
     """For each class, the mass of all other classes."""
-    top = _is_label(mass, jnp.argmax(mass, axis=1))
+    top = _is_label(mass, likeliest(mass))
     rest = jnp.where(top, 0.0, mass).sum(axis=1, keepdims=True)
     # Only the largest class can lose digits in `total - mass`: there, add up the others.
     return jnp.where(top, rest, mass.max(axis=1, keepdims=True) + rest - mass)
 
 
+def _wrong_mass(w: Scores, label: Int[Array, " N"]) -> tuple[Array, Scores, Array]:
+    """The largest score, the unnormalised probabilities of the wrong classes over it, and their sum."""
+    top = jax.lax.stop_gradient(w.max(axis=1))  # it divides out
+    # 1 - q(target) cancels once it is learnt; the wrong classes' mass does not.
+    wrong = jnp.exp(w - top[:, None]).at[jnp.arange(len(w)), label].set(0.0)
+    return top, wrong, wrong @ jnp.ones(w.shape[1], w.dtype)  # faster than .sum on the CPU
+
+
 def residual(w: Scores, law: Law, label: Int[Array, " N"]) -> Residual:
     if law.ndim == 1:
-        rows = jnp.arange(len(w))
-        top = jax.lax.stop_gradient(w.max(axis=1))  # it divides out
-        # 1 - q(target) cancels once it is learnt; the wrong classes' mass does not.
-        wrong = jnp.exp(w - top[:, None]).at[rows, label].set(0.0)
-        Z_wrong = wrong @ jnp.ones(w.shape[1], w.dtype)  # faster than .sum on the CPU
-        Z = Z_wrong + jnp.exp(w[rows, label] - top)
+        top, wrong, Z_wrong = _wrong_mass(w, label)
+        Z = Z_wrong + jnp.exp(w[jnp.arange(len(w)), label] - top)
         return Residual(wrong, Z_wrong, law / Z, label)
     e = jnp.exp(w - jax.lax.stop_gradient(w.max(axis=1, keepdims=True)))
     # Both differences q_y - t_y = q_y (1 - t_y) - t_y (1 - q_y) without a 1 - to cancel.
@@ -67,17 +80,13 @@ def residual(w: Scores, law: Law, label: Int[Array, " N"]) -> Residual:
 @jax.custom_jvp
 def block_losses(w: Scores, targets: Array) -> Float[Array, " N"]:
     """Losses of a block of tokens, without cancellation for learnt or for hopeless ones."""
-    top = w.max(axis=1)
-    e = jnp.exp(w - top[:, None])
     if targets.ndim == 2:
-        is_top = _is_label(w, jnp.argmax(w, axis=1))
-        rest = jnp.where(is_top, 0.0, e).sum(axis=1)
+        top, _, rest = _wrong_mass(w, likeliest(w))
         # Every term is non-negative: log Z over the top, then each class's distance from it.
         distance = (targets * (top[:, None] - w)).sum(axis=1)
         return targets.sum(axis=1) * jnp.log1p(rest) + distance
-    at_label = w[jnp.arange(len(w)), targets]
-    Z_wrong = jnp.where(_is_label(w, targets), 0.0, e).sum(axis=1)
-    gap = top - at_label
+    top, _, Z_wrong = _wrong_mass(w, targets)
+    gap = top - w[jnp.arange(len(w)), targets]
     log_Z = jnp.where(gap > 0, jnp.log(Z_wrong + jnp.exp(-gap)), jnp.log1p(Z_wrong))
     return gap + log_Z
 
@@ -88,7 +97,7 @@ def _block_losses_jvp(primals, tangents):
     (w, targets), (dw, d_targets) = primals, tangents
     certain = targets.ndim == 1
     law = jnp.ones(len(w), w.dtype) if certain else targets
-    r = residual(w, law, targets if certain else jnp.argmax(targets, axis=1))
+    r = residual(w, law, targets if certain else likeliest(targets))
     slopes = r.scale[:, None] * r.mass
     change = (slopes * dw).sum(axis=1)
     if certain:
@@ -106,50 +115,90 @@ def whole_law(problem: Problem, law: Law) -> Law:
     return law
 
 
+def _weighted(w: Scores, targets: Array, law: Law) -> Float[Array, ""]:
+    """The loss of a block of tokens under their law, which says the targets too where it has two axes."""
+    if law.ndim == 2:
+        return block_losses(w, law).sum()
+    return (law * block_losses(w, targets)).sum()
+
+
 def loss_given_law(
     problem: Problem, W: WeightsLike, law: Law, layer_norm: bool, block_size: int | None
 ) -> Float[Array, ""]:
     """The loss when tokens come with another law: a mini-batch, a curriculum."""
+    scored = stream(problem, W, layer_norm, block_size)
+    return scored.sum(_weighted, problem.targets, whole_law(problem, law))
+
+
+def look_given_law(problem: Problem, W: WeightsLike, law: Law, layer_norm: bool) -> Look:
+    """The loss under a law, the error, margins and losses of tokens, in one pass over the scores."""
     law = whole_law(problem, law)
-    left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
-    if law.ndim == 1:
-        rows = (left, jnp.asarray(problem.targets), law)
-        return sum_blocks(lambda r: (r[2] * block_losses(r[0] @ right.T, r[1])).sum(), rows, block)
-    return sum_blocks(lambda r: block_losses(r[0] @ right.T, r[1]).sum(), (left, law), block)
+
+    def shown(w: Scores, targets: Array, law: Law, *rest: Array):
+        losses = block_losses(w, targets)
+        weighted = block_losses(w, law) if law.ndim == 2 else law * losses
+        p, answers, label = rest
+        return weighted, _wrong(w, p, answers), label_margins(w, label), losses
+
+    rows = (problem.targets, law, problem.probs, problem.answers, problem.labels)
+    weighted, wrong, margins, losses = stream(problem, W, layer_norm, None).map(shown, *rows)
+    return Look(weighted.sum(), wrong.sum(), margins, losses)
+
+
+class _Backward(NamedTuple):
+    """The gradient as a sum over tokens: what a block adds, from its scores and its `rows`; then `finish`."""
+
+    part: Callable[..., Array]
+    rows: tuple[Array, ...]
+    finish: Callable[[Array], Weights]
+
+
+def _backward(problem: Problem, W: WeightsLike, law: Law, layer_norm: bool) -> _Backward:
+    rows = _pull_rows(problem, law)
+    if outputs_first(problem) and not layer_norm:
+        U = jnp.asarray(problem.outputs)
+        part = lambda w, E, p, law, label: residual(w, law, label).transposed_times(E)
+        return _Backward(part, rows, lambda total: U.T @ total)
+    pull = _pull(problem, W, layer_norm)
+    part = lambda w, E, *rest: transposed_dot(pull(w, E, *rest), E)
+    return _Backward(part, rows, lambda total: total)
+
+
+def _pull_rows(problem: Problem, law: Law) -> tuple[Array, ...]:
+    return problem.inputs, problem.probs, whole_law(problem, law), problem.labels
+
+
+def _pull(problem: Problem, W: WeightsLike, layer_norm: bool) -> Callable[..., Array]:
+    """What the tokens of a block ask of their outputs W e_x."""
+    U, W = jnp.asarray(problem.outputs), jnp.asarray(W)
+    to_left = reading(problem, W, layer_norm).to_left
+
+    def pull(w: Scores, E: Array, p: Array, law: Law, label: Array) -> Float[Array, "n k"]:
+        G = residual(w, law, label).times(U)
+        if not layer_norm:
+            return G
+        # Through h -> h / |h|: what is along h does nothing, the rest is divided by |h|.
+        left, (size, norm) = to_left(E, p), row_norms(E @ W.T)
+        G = (G - (G * left).sum(axis=1, keepdims=True) * left) / norm / size
+        return jnp.where(p[:, None] > 0, G, 0.0)
+
+    return pull
 
 
 def grad_given_law(
     problem: Problem, W: WeightsLike, law: Law, layer_norm: bool, block_size: int | None
 ) -> Weights:
     """The gradient when tokens come with another law; linear in it."""
-    law = whole_law(problem, law)
-    E, U = jnp.asarray(problem.inputs), jnp.asarray(problem.outputs)
-    left, right = readout(problem, W, layer_norm)
-    label = jnp.asarray(problem.labels)
-    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
-    if outputs_first(problem) and not layer_norm:
-        pull = lambda r: residual(r[0] @ right.T, r[1], r[2]).transposed_times(r[0])
-        return U.T @ sum_blocks(pull, (E, law, label), block)
-    return transposed_dot(pulls_given_law(problem, W, law, layer_norm, block_size), E)
+    part, rows, finish = _backward(problem, W, law, layer_norm)
+    return finish(stream(problem, W, layer_norm, block_size).sum(part, *rows))
 
 
 def pulls_given_law(
     problem: Problem, W: WeightsLike, law: Law, layer_norm: bool, block_size: int | None
 ) -> Float[Array, "N k"]:
     """What each token asks of its output W e_x, as rows G: the gradient is their sum, G^T E."""
-    law = whole_law(problem, law)
-    E, U = jnp.asarray(problem.inputs), jnp.asarray(problem.outputs)
-    left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
-    pull = lambda r: residual(r[0] @ right.T, r[1], r[2]).times(U)
-    G = map_blocks(pull, (left, law, jnp.asarray(problem.labels)), block)
-    if layer_norm:
-        # Through h -> h / |h|: what is along h does nothing, the rest is divided by |h|.
-        size, norm = row_norms(E @ jnp.asarray(W).T)
-        G = (G - (G * left).sum(axis=1, keepdims=True) * left) / norm / size
-        G = jnp.where(jnp.asarray(problem.probs)[:, None] > 0, G, 0.0)
-    return G
+    scored = stream(problem, W, layer_norm, block_size)
+    return scored.map(_pull(problem, W, layer_norm), *_pull_rows(problem, law))
 
 
 @entry("layer_norm", "block_size")
@@ -174,10 +223,7 @@ def token_losses(
 
     Paper: eq:loss.
     """
-    left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
-    fn = lambda rows: block_losses(rows[0] @ right.T, rows[1])
-    return map_blocks(fn, (left, jnp.asarray(problem.targets)), block)
+    return stream(problem, W, layer_norm, block_size).map(block_losses, problem.targets)
 
 
 @entry("layer_norm", "block_size")
@@ -191,18 +237,17 @@ def error_rate(
 
     Paper: Section 1, $L_{01}$.
     """
-    left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
+    scored = stream(problem, W, layer_norm, block_size)
+    wrong = lambda w, p, answers: _wrong(w, p, answers).sum()
+    return scored.sum(wrong, problem.probs, problem.answers)
 
-    def wrong(rows):
-        left, p, answers = rows
-        recalled = jnp.argmax(left @ right.T, axis=1)
-        if answers.ndim == 1:
-            return jnp.where(recalled == answers, 0.0, p).sum()
-        return (p * (1 - answers[jnp.arange(len(p)), recalled])).sum()
 
-    rows = (left, jnp.asarray(problem.probs), jnp.asarray(problem.answers))
-    return sum_blocks(wrong, rows, block)
+def _wrong(w: Scores, p: Float[Array, " n"], answers: Array) -> Float[Array, " n"]:
+    """The probability of each token to come and to be recalled wrongly."""
+    recalled = likeliest(w)
+    if answers.ndim == 1:
+        return jnp.where(recalled == answers, 0.0, p)
+    return p * (1 - answers[jnp.arange(len(p)), recalled])
 
 
 @entry("layer_norm", "block_size")
@@ -222,12 +267,13 @@ def grad(
 def loss_and_grad(
     problem: Problem, W: WeightsLike, *, layer_norm: bool = False, block_size: int | None = None
 ) -> tuple[Float[Array, ""], Weights]:
-    """The loss and its gradient in one compiled call.
+    """The loss and its gradient, in one pass over the scores.
 
     Paper: eq:obj, eq:grad.
     """
     law = jnp.asarray(problem.law)
-    return (
-        loss_given_law(problem, W, law, layer_norm, block_size),
-        grad_given_law(problem, W, law, layer_norm, block_size),
-    )
+    part, rows, finish = _backward(problem, W, law, layer_norm)
+    both = lambda w, targets, *rows: (_weighted(w, targets, rows[2]), part(w, *rows))
+    scored = stream(problem, W, layer_norm, block_size)
+    loss, total = scored.sum(both, problem.targets, *rows)
+    return loss, finish(total)

@@ -1,13 +1,14 @@
-"""From weights to scores, and what is read off a row of scores: recall, margins, the prediction."""
+"""From weights to scores, a block of tokens at a time, and what a row of scores shows: recall, margins."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int
 
 from engram._types import Array, Scores, WeightsLike
-from engram.memory._blocks import choose_block, map_blocks
+from engram.memory._blocks import choose_block, map_blocks, sum_blocks
 from engram.memory._entry import entry
 from engram.problem import Problem
 
@@ -26,17 +27,60 @@ def outputs_first(problem: Problem) -> bool:
     return M * d * (2 * k + N) < N * k * (d + M)
 
 
+class Reading(NamedTuple):
+    """How the inputs of any tokens, and their probabilities, become rows of `left`; and `right`."""
+
+    to_left: Callable[[Float[Array, "n d"], Float[Array, " n"]], Float[Array, "n r"]]
+    right: Float[Array, "M r"]
+
+
+def reading(problem: Problem, W: WeightsLike, layer_norm: bool) -> Reading:
+    U, W = jnp.asarray(problem.outputs), jnp.asarray(W)
+    if layer_norm:
+        return Reading(lambda E, p: _normalised(E @ W.T, p), U)
+    if outputs_first(problem):
+        return Reading(lambda E, p: E, U @ W)
+    return Reading(lambda E, p: E @ W.T, U)
+
+
 def readout(problem: Problem, W: WeightsLike, layer_norm: bool) -> Readout:
-    E, U, W = map(jnp.asarray, (problem.inputs, problem.outputs, W))
-    if outputs_first(problem) and not layer_norm:
-        return Readout(E, U @ W)
-    h = E @ W.T
-    if not layer_norm:
-        return Readout(h, U)
+    to_left, right = reading(problem, W, layer_norm)
+    return Readout(to_left(jnp.asarray(problem.inputs), jnp.asarray(problem.probs)), right)
+
+
+def _normalised(h: Float[Array, "N d"], p: Float[Array, " N"]) -> Float[Array, "N d"]:
     size, norm = row_norms(h)
     # A token that never comes must not spoil the others: where W maps it to zero, score it zero.
-    idle = (jnp.asarray(problem.probs)[:, None] == 0) & (norm == 0)
-    return Readout(jnp.where(idle, 0.0, h / size / jnp.where(idle, 1.0, norm)), U)
+    idle = (p[:, None] == 0) & (norm == 0)
+    return jnp.where(idle, 0.0, h / size / jnp.where(idle, 1.0, norm))
+
+
+class Stream(NamedTuple):
+    """The scores of a problem's tokens, a block of tokens at a time."""
+
+    problem: Problem
+    reading: Reading
+    block: int
+
+    def map(self, fn: Callable[..., Any], *rows: Array) -> Any:
+        """`fn(scores, *rows)`, with a row for each token in what goes in and in what comes out."""
+        return map_blocks(lambda r: fn(self._scores(r[0]), *r[1]), self._with(rows), self.block)
+
+    def sum(self, fn: Callable[..., Any], *rows: Array) -> Any:
+        """The sum of `fn(scores, *rows)` over the blocks."""
+        return sum_blocks(lambda r: fn(self._scores(r[0]), *r[1]), self._with(rows), self.block)
+
+    def _with(self, rows: tuple[Array, ...]) -> Any:
+        inputs = (self.problem.inputs, self.problem.probs)
+        return jax.tree.map(jnp.asarray, (inputs, rows))
+
+    def _scores(self, inputs: tuple[Array, Array]) -> Scores:
+        return self.reading.to_left(*inputs) @ self.reading.right.T
+
+
+def stream(problem: Problem, W: WeightsLike, layer_norm: bool, block_size: int | None) -> Stream:
+    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
+    return Stream(problem, reading(problem, W, layer_norm), block)
 
 
 def row_norms(h: Float[Array, "N d"]) -> tuple[Float[Array, "N 1"], Float[Array, "N 1"]]:
@@ -44,6 +88,17 @@ def row_norms(h: Float[Array, "N d"]) -> tuple[Float[Array, "N 1"], Float[Array,
     largest = jax.lax.stop_gradient(jnp.abs(h).max(axis=1, keepdims=True))
     size = jnp.where(largest > 0, largest, 1.0)
     return size, jnp.sqrt(jnp.square(h / size).sum(axis=1, keepdims=True))
+
+
+def likeliest(w: Scores) -> Int[Array, " N"]:
+    """The class of the largest score of each token, the first of several: what `argmax` gives."""
+    M = w.shape[1]
+    if 2 ** jnp.finfo(w.dtype).nmant < M:
+        return jnp.argmax(w, axis=1)
+    # XLA's argmax on the CPU takes as long as the scores themselves; the least number of a class does not.
+    is_top = (w == w.max(axis=1, keepdims=True)) | jnp.isnan(w)
+    number = jnp.where(is_top, jnp.arange(M, dtype=w.dtype), M)
+    return number.min(axis=1).astype(jnp.arange(0).dtype)
 
 
 def label_margins(w: Scores, label: Int[Array, " N"]) -> Float[Array, " N"]:
@@ -80,9 +135,7 @@ def predict(
 
     Paper: eq:model.
     """
-    left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
-    return map_blocks(lambda rows: jnp.argmax(rows @ right.T, axis=1), left, block)
+    return stream(problem, W, layer_norm, block_size).map(likeliest)
 
 
 @entry("layer_norm", "block_size")
@@ -95,10 +148,7 @@ def margins(
 
     Paper: Section 5.2, where the maximum is printed over $j \ne x$; it must be $j \ne f^*(x)$.
     """
-    left, right = readout(problem, W, layer_norm)
-    block = choose_block(problem.num_tokens, problem.num_classes, block_size)
-    fn = lambda rows: label_margins(rows[0] @ right.T, rows[1])
-    return map_blocks(fn, (left, jnp.asarray(problem.labels)), block)
+    return stream(problem, W, layer_norm, block_size).map(label_margins, problem.labels)
 
 
 @entry("layer_norm")

@@ -12,13 +12,12 @@ from engram._precision import traceable
 from engram._types import Array, Scalar, Scores, Weights
 from engram.memory._curvature import hvp, sharpness
 from engram.memory._loss import (
-    error_rate,
     grad_given_law,
+    look_given_law,
     loss_given_law,
     pulls_given_law,
-    token_losses,
 )
-from engram.memory._scores import class_margins, margins, recall_probs, scores
+from engram.memory._scores import class_margins, recall_probs, scores
 from engram.problem import Problem
 from engram.system import AbstractSystem, Look
 
@@ -44,12 +43,8 @@ class MemorySystem(AbstractSystem):
 
     @traceable
     def look(self, state: Weights, law: Array | None = None) -> Look:
-        return Look(
-            self.loss(state, law),
-            error_rate(self.problem, state, layer_norm=self.layer_norm),
-            margins(self.problem, state, layer_norm=self.layer_norm),
-            token_losses(self.problem, state, layer_norm=self.layer_norm),
-        )
+        law = jnp.asarray(self.law if law is None else law)
+        return look_given_law(self.problem, state, law, self.layer_norm)
 
     @traceable
     def loss(self, state: Weights, law: Array | None = None) -> Float[Array, ""]:
