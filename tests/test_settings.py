@@ -186,7 +186,7 @@ OTHERS = {
     dynamics: {name for name, each in vars(dynamics).items() if inspect.isfunction(each)},
     simulation: {
         "segment_size", "choose_space", "make_system", "drive", "label_events", "label_problem",
-        "about_events_in", "common_part", "differences", "stored_problem",
+        "about_events_in", "common_part", "differences", "stored_problem", "expected",
     },
     sweeps: {"read_sweep", "open_sweep", "make_plan", "boundary", "local_client", "remote_client"},
     transformer: {

@@ -143,6 +143,7 @@ def _run(
     from engram.simulation import Interrupted
     from engram.specs import simulate_spec
 
+    _announce(spec, problem)
     interrupted = False
     title = f"{spec.dynamics['kind']} on {spec.problem['family']}"
     try:
@@ -165,6 +166,23 @@ def _run(
         end_interrupted(f"{out} holds what was recorded. Run it to the end: {again}")
     if not same:
         sys.exit(1)
+
+
+def _announce(spec: Any, problem: Any) -> None:
+    """Say before a long run what it will take."""
+    from engram.registry import make
+    from engram.simulation import When, expected
+
+    dynamics, run = make("dynamics", spec.dynamics), spec.run
+    if spec.system is not None or not hasattr(dynamics, "num_steps"):
+        return
+    when = {name: run[name] for name in ("at", "every", "points") if run.get(name) is not None}
+    cost = expected(
+        problem, dynamics, records=len(When(**when).steps(dynamics.num_steps)),
+        events=bool(run["events"]), space=run["space"], devices=run["devices"],
+    )  # fmt: skip
+    if cost is not None:
+        Console(stderr=True).print(str(cost), soft_wrap=True, highlight=False)
 
 
 def _is_same(path: Path, old: Any, new: Any) -> bool:

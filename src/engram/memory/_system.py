@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from engram._checks import InputError, check_floats
 from engram._precision import traceable
 from engram._types import Array, Scalar, Scores, Weights
+from engram.memory._blocks import choose_block
 from engram.memory._curvature import hvp, sharpness
 from engram.memory._loss import (
     grad_given_law,
@@ -109,6 +110,11 @@ class MemorySystem(AbstractSystem):
                 f"`start` must not map a token to zero with layer norm, got W e_x = 0 for token {name}. "
                 "Start from small random weights."
             )
+
+    @property
+    def block(self) -> int:
+        """How many tokens have their scores computed at a time."""
+        return choose_block(self.problem.num_tokens, self.problem.num_classes, None)
 
     @property
     def is_bounded(self) -> bool:

@@ -9,6 +9,8 @@ from engram.simulation._differences import common_part as common_part
 from engram.simulation._differences import differences as differences
 from engram.simulation._drive import drive as drive
 from engram.simulation._events import events as events
+from engram.simulation._expected import Expected as Expected
+from engram.simulation._expected import expected as expected
 from engram.simulation._segments import segment_size as segment_size
 from engram.simulation._simulate import Interrupted as Interrupted
 from engram.simulation._simulate import simulate as simulate

@@ -47,6 +47,8 @@ def segment_size(numbers: int, count: int) -> int:
     most = max(_ROOM // numbers, 1)
     least = 64 if numbers <= _ROOM else 4  # of millions of numbers each, a few are enough
     most = min(_POINTS, max(least, 1 << (most.bit_length() - 1)))
+    if numbers > _ROOM:
+        return min(most, max(count, 1))  # a look takes longer than compiling again
     fours = ((max(count, 1) - 1).bit_length() + 1) // 2
     return min(most, 4**fours)
 
