@@ -3,7 +3,7 @@
 import abc
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import equinox as eqx
@@ -125,6 +125,10 @@ class AbstractSystem(Registered):
     def hvp(self, state: PyTree, v: PyTree) -> PyTree:
         """The Hessian at a state times a direction: the derivative of the gradient."""
         return jax.jvp(self.grad, (state,), (v,))[1]
+
+    def movable(self) -> Callable[[PyTree], PyTree]:
+        """The projection of a direction on those in which updates lie; by default it keeps all of it."""
+        return lambda direction: direction
 
     def noise(self, state: PyTree, key: PRNGKeyArray) -> PyTree:
         """A direction whose entries are independent standard normal numbers."""

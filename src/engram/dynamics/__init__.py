@@ -3,6 +3,8 @@
 from engram.dynamics._base import AbstractDynamics as AbstractDynamics
 from engram.dynamics._base import AbstractFlow as AbstractFlow
 from engram.dynamics._base import AbstractStepwise as AbstractStepwise
+from engram.dynamics._central_flow import CentralFlow as CentralFlow
+from engram.dynamics._central_flow import Centre as Centre
 from engram.dynamics._descent import Descent as Descent
 from engram.dynamics._descent import GradientDescent as GradientDescent
 from engram.dynamics._descent import PracticalDescent as PracticalDescent
@@ -13,6 +15,8 @@ from engram.dynamics._ledger import Ledger as Ledger
 from engram.dynamics._ledger import empty_ledger as empty_ledger
 from engram.dynamics._ledger import filed as filed
 from engram.dynamics._ledger import with_capacity as with_capacity
+from engram.dynamics._lyapunov import Lyapunov as Lyapunov
+from engram.dynamics._lyapunov import lyapunov_exponent as lyapunov_exponent
 from engram.dynamics._optimizers import AbstractOptimizer as AbstractOptimizer
 from engram.dynamics._optimizers import Optimizer as Optimizer
 from engram.dynamics._optimizers import Plain as Plain

@@ -42,6 +42,19 @@ def project_on_updates(problem: Problem, W: ArrayLike) -> Float[Array, "*T k d"]
     return _project(read_matrix(problem, "W", W), B @ B.T, A @ A.T)
 
 
+def update_projections(problem: Problem) -> tuple[Float[Array, "k k"], Float[Array, "d d"]]:
+    """The projections on the two spans of `update_bases`; of a traced problem as well."""
+    E, U = jnp.asarray(problem.inputs), jnp.asarray(problem.outputs)
+    seen = jnp.where(jnp.asarray(problem.probs)[:, None] > 0, E, 0.0)
+    return _projection(U[1:] - U[:1]), _projection(seen)
+
+
+def _projection(rows: Float[Array, "n d"]) -> Float[Array, "d d"]:
+    _, values, vectors = jnp.linalg.svd(rows, full_matrices=False)
+    kept = values > max(rows.shape) * jnp.finfo(rows.dtype).eps * values.max(initial=0.0)
+    return (vectors * kept[:, None]).T @ vectors
+
+
 @compiled()
 def _project(
     W: Float[Array, "*T k d"], left: Float[Array, "k k"], right: Float[Array, "d d"]

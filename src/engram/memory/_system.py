@@ -1,5 +1,6 @@
 """MemorySystem: the matrix W as a system that dynamics can move."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +20,7 @@ from engram.memory._loss import (
     pulls_given_law,
 )
 from engram.memory._scores import class_margins, recall_probs, scores
+from engram.memory._span import update_projections
 from engram.problem import Problem
 from engram.system import AbstractSystem, Look
 
@@ -68,6 +70,12 @@ class MemorySystem(AbstractSystem):
 
     def hvp(self, state: Weights, v: Weights) -> Weights:
         return hvp(self.problem, state, v, layer_norm=self.layer_norm)
+
+    def movable(self) -> Callable[[Weights], Weights]:
+        if self.layer_norm:
+            return lambda V: V
+        left, right = update_projections(self.problem)
+        return lambda V: left @ V @ right
 
     def weights(self, state: Weights) -> Weights:
         return state
