@@ -165,6 +165,23 @@ class AbstractSystem(Registered):
         hessian = lambda v: self.hvp(state, v)
         return largest_eigenpairs(hessian, start, inner=self.inner).value[0]
 
+    @traceable
+    def part_sharpness(self, state: PyTree) -> dict[str, Scalar]:
+        """The largest eigenvalue of each diagonal block of the Hessian, by the name of its part of the state.
+
+        The metric must be that of the entries. None of them exceeds the `sharpness` of the whole.
+        """
+        leaves, structure = jax.tree.flatten(state)
+        zeros = [jnp.zeros_like(leaf) for leaf in leaves]
+
+        def block(k: int) -> Scalar:
+            alone = lambda v: jax.tree.unflatten(structure, [*zeros[:k], v, *zeros[k + 1 :]])
+            hessian = lambda v: jax.tree.leaves(self.hvp(state, alone(v)))[k]
+            start = normals(0, leaves[k].shape, leaves[k].dtype)
+            return largest_eigenpairs(hessian, start).value[0]
+
+        return {name: block(k) for k, name in enumerate(named_parts(state, "state"))}
+
     def outline(self, state: PyTree) -> Float[Array, " K"]:
         """What a state looks like from outside, flat: two states of one outline recall alike."""
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(state)])

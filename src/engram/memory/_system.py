@@ -71,6 +71,7 @@ class MemorySystem(AbstractSystem):
     def hvp(self, state: Weights, v: Weights) -> Weights:
         return hvp(self.problem, state, v, layer_norm=self.layer_norm)
 
+    @traceable
     def movable(self) -> Callable[[Weights], Weights]:
         if self.layer_norm:
             return lambda V: V
