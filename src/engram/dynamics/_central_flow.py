@@ -1,4 +1,4 @@
-"""CentralFlow: where descent at the edge of stability is on average, while it oscillates."""
+"""CentralFlow: where descent at the edge is on average, while it oscillates."""
 
 from typing import Any, Literal
 
@@ -28,17 +28,20 @@ class Centre(eqx.Module):
 
 
 class CentralFlow(AbstractStepwise):
-    r"""The time-averaged path of gradient descent with rate $\eta$, one unit of index per step of the descent.
+    r"""The time-averaged path of gradient descent at rate $\eta$, step by step.
 
-    With the small amplitude of Cohen et al. it is gradient flow that is kept where the sharpness S is at most
-    $2/\eta$, by an oscillation along the sharpest direction:
+    With the small amplitude of Cohen et al. (arXiv 2410.24206) it is gradient flow that is kept where the
+    sharpness S is at most $2/\eta$, by an oscillation along the sharpest direction:
 
-    $$\dot W = -\nabla L - \tfrac12 \sigma^2 \nabla S, \qquad \sigma^2 \ge 0 \text{ only where } S = 2/\eta.$$
+    $$\dot W = -\nabla L - \tfrac12 \sigma^2 \nabla S, \qquad \sigma^2 > 0 \text{ only where } S = 2/\eta.$$
 
     With a finite one the oscillation is the two-cycle of the descent around a centre that is held,
-    $\eta (\nabla L(W + \delta) - \nabla L(W - \delta)) = 4 \delta$, and
-    $\dot W = -\frac12 (\nabla L(W + \delta) + \nabla L(W - \delta))$; for small $\delta$ both have the same drift.
-    The system's metric must be that of its entries.
+
+    $$\eta\,(\nabla L(W + \delta) - \nabla L(W - \delta)) = 4 \delta, \qquad
+    \dot W = -\tfrac12 (\nabla L(W + \delta) + \nabla L(W - \delta)),$$
+
+    which has the same drift for small $\delta$. It is for the convex loss of a matrix: with products of
+    matrices it falls on two-cycles far away. The system's metric must be that of its entries.
 
     Args:
         learning_rate: $\eta$.
@@ -92,7 +95,8 @@ class CentralFlow(AbstractStepwise):
             slope = jax.grad(lambda x: system.inner(u, system.hvp(x, u)))(state)
             size = system.inner(slope, slope)
             # Where the sharpness has no slope no oscillation can lower it: the flow stays beyond the edge.
-            push = jnp.where((S > edge) & (size > 0), (S - edge) / jnp.where(size > 0, size, 1.0), 0.0)  # fmt: skip
+            beyond = (edge < S) & (size > 0)
+            push = jnp.where(beyond, S - edge, 0.0) / jnp.where(size > 0, size, 1.0)
             return _moved(state, -push, slope), pushed + push, u
 
         first = (state, jnp.zeros(()), jax.tree.map(jnp.zeros_like, state))

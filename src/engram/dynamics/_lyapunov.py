@@ -7,13 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from engram._checks import check_count
-from engram._precision import nan_is_a_result, traceable
+from engram._precision import make_key, nan_is_a_result, traceable
 from engram._types import Array, PyTree, Scalar
 from engram.system import AbstractSystem
 
 
 class Lyapunov(NamedTuple):
-    """The exponent per step, its standard error over the windows, the exponents of the windows, and the last state."""
+    """The exponent per step and its standard error, the exponents of the windows, and the last state."""
 
     exponent: Float[Array, ""]
     error: Float[Array, ""]
@@ -36,20 +36,22 @@ def lyapunov_exponent(
 
     $$v_{t+1} = v_t - \eta \nabla^2 L(W_t) v_t, \qquad \lambda = \frac1T \log \frac{|v_T|}{|v_0|}.$$
 
-    Deviations are those in which updates lie: the others keep their length for ever. At a fixed point $\lambda$ is
-    $\log \max |1 - \eta h|$ over the eigenvalues h of the Hessian; on a cycle the logarithm of its multiplier,
-    per step; positive where descent is chaotic. It may be compiled, and mapped over rates and starts.
+    Deviations are those in which updates lie: the others keep their length for ever. At a fixed point
+    $\lambda$ is $\log \max |1 - \eta h|$ over the eigenvalues h of the Hessian; on a cycle the logarithm of
+    its multiplier, per step; positive where descent is chaotic. It may be compiled, and mapped over rates
+    and starts.
 
     Args:
         system: What moves; it needs a Hessian-vector product.
         state: Where descent starts.
         learning_rate: $\eta$.
-        skip: Steps before the first window, in which the path settles and the deviation turns to the direction that
-            grows fastest.
-        steps: Steps of all windows together; a multiple of their number.
-        windows: How many windows; they are nearly independent where they are long beside the memory of the path.
+        skip: Steps before the first window, in which the path settles and the deviation turns to the
+            direction that grows fastest.
+        steps: Steps of all windows together; of the remainder by their number nothing is seen.
+        windows: How many windows; long ones are nearly independent.
     """
     check_count("windows", windows, least=2)
+    check_count("skip", skip, least=0)
     length = check_count("steps", steps, least=windows) // windows
     onto = system.movable()
     unit = lambda v: jax.tree.map(lambda x: x / system.norm(v), v)
@@ -66,8 +68,7 @@ def lyapunov_exponent(
 
     window = lambda carry, _: _mean_last(jax.lax.scan(step, carry, length=length))
     state = jax.tree.map(jnp.asarray, state)
-    # The image of a random direction under the Hessian, wherever that is not zero, has a part along every eigenvector.
-    first = unit(onto(system.noise(state, jax.random.key(0, impl="threefry2x32"))))
+    first = unit(onto(system.noise(state, make_key(0))))
     carry, _ = jax.lax.scan(step, (state, first), length=skip)
     (last, _), exponents = jax.lax.scan(window, carry, length=windows)
     error = exponents.std(ddof=1) / jnp.sqrt(1.0 * windows)

@@ -25,7 +25,10 @@ from engram.sweeps._outcomes import CLASSES, TAIL
 from engram.theory import cycles
 
 _NEAR = 1e-6  # how far from the minimiser runs start that ask whether it attracts
-_SECTIONS, _ROUNDS = 64, 4  # each round looks at so many rates between the last that did and the first that did not
+_SECTIONS, _ROUNDS = (
+    64,
+    4,
+)  # each round looks at so many rates between the last that did and the first that did not
 _BELOW = (0.75, 0.9)  # shares of the edge at which the minimiser's exponent is compared
 _CYCLES = ((0.98, 2), (1.03, 2), (1.08, 4))  # shares of the edge, and the line's period there
 _LINE = ([1.0, -8.0, -0.5], [0.679, 0.021, 0.3])  # lengths and frequencies of three parallel tokens
