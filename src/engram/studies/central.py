@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
+import json
 from collections.abc import Mapping
+from importlib import resources
 from typing import Any, ClassVar
 
 import jax
@@ -17,10 +19,9 @@ from engram import plotting
 from engram._precision import in_double
 from engram.capacity import loss_minimiser
 from engram.dynamics import CentralFlow, GradientDescent, run
-from engram.figures._reference import case_of, problem_of
 from engram.memory import MemorySystem
 from engram.planes import memory_plane
-from engram.problem import two_tokens
+from engram.problem import Problem, two_tokens
 from engram.registry import make
 from engram.studies._study import AbstractStudy, Row
 from engram.studies._work import Work
@@ -104,13 +105,20 @@ def paths(
     return {name: states for name, (states, _) in found.items()}, data
 
 
+def authors_draw(seed: int) -> tuple[Problem, tuple[float, float]]:
+    """The draw of Figure 5 with a seed of the authors', and where in the plane it starts."""
+    cases = json.loads((resources.files("engram") / "figures" / "data" / "fig5.json").read_text())
+    case = next(case for case in cases["cases"] if case["seed"] == seed)
+    problem = Problem(case["E"], case["U"], case["probabilities_f64"], case["targets"])
+    return problem, tuple(case["gamma0"])
+
+
 def figure_paths(name: str, rate: float, steps: int) -> xr.Dataset:
     """The paths in the plane of a figure: "fig2", or "fig5" and a seed of the authors'."""
     if name == "fig2":
         problem, at = two_tokens(0.95, 0.75), (0.0, 0.0)
     else:
-        case = case_of("fig5", seed=int(name.split()[1]))
-        problem, at = problem_of(case), case["gamma0"]
+        problem, at = authors_draw(int(name.split()[1]))
     plane = memory_plane(problem)
     states, data = paths(MemorySystem(problem), plane.weights(*at), rate, steps)
     gamma = [plane.coordinates(problem, np.asarray(states[each]))[0] for each in data.path.values]
@@ -189,7 +197,7 @@ class Central(AbstractStudy):
     open: ClassVar[tuple[str, ...]] = (
         "The first steps from W = 0 in Figure 2: the sharpness is above 2/η where it has no slope, so that neither "
         "flow has an oscillation of the right size.",
-        "How long descent waits, above the edge, until the oscillation has grown out of rounding.",
+        "How long descent waits, above the edge, until an oscillation that had died out has grown again.",
     )
     minutes: ClassVar[float] = 3
     tiny: ClassVar[Mapping[str, Any]] = {
@@ -249,9 +257,17 @@ class Central(AbstractStudy):
             if not (here.variance.sel(path="small") > 0).any():
                 text += "; the central flow never meets the edge, and is gradient flow"
             else:
-                text += f"; the central flow is {ratio(here, 'small'):.3g} times as far from the average as gradient flow"
-            if "finite" in here.path:
-                text += f", with finite amplitude {ratio(here, 'finite'):.3g} times"
+                late = here.isel(step=slice(here.sizes["step"] // 2, None))
+                text += (
+                    f"; the central flow is {ratio(here, 'small'):.3g} times as far from the average as gradient flow, "
+                    f"in the second half {ratio(late, 'small'):.3g} times; mean variance {oscillation(here, 'small'):.3g}, "
+                    f"measured {oscillation(here, 'descent'):.3g}"
+                )
+            if "finite" in here.path and (here.variance.sel(path="small") > 0).any():
+                text += (
+                    f"; with finite amplitude {ratio(here, 'finite'):.3g} times, mean variance "
+                    f"{oscillation(here, 'finite'):.3g}"
+                )
             out.append(text + ".")
         return out
 
@@ -291,16 +307,21 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 def _draw(data: Mapping[str, xr.Dataset], rate: str) -> Figure:
     planes = [name for name in (f"fig2 {rate}", f"fig5 9 {rate}") if name in data]
-    others = [name for name in data if not name.startswith("fig")]
-    count = len(others)
-    figure = plotting.new_figure(plotting.WIDE, 2.6 + (1.9 if count else 0))
-    grid = figure.subfigures(2, 1, height_ratios=[1.25, 1]) if count else [figure]
-    for axes_pair, name in zip(np.reshape(grid[0].subplots(1, 4), (2, 2)), planes, strict=False):
-        _plane(axes_pair[0], data[name], _titled(name, data[name]))
-        _variance(axes_pair[1], data[name])
-    if count:
-        for axes, name in zip(grid[1].subplots(1, count, squeeze=False)[0], others, strict=True):
+    others = [name for name in (*_SYSTEMS, "transformer") if name in data]
+    figure = plotting.new_figure(plotting.WIDE, 2.9 + (1.9 if others else 0))
+    parts: Any = figure.subfigures(2, 1, height_ratios=[1.35, 1]) if others else [figure]
+    grid = parts[0].subplots(1, 2 * len(planes) or 1, squeeze=False)[0]
+    for k, name in enumerate(planes):
+        _plane(grid[2 * k], data[name], _titled(name, data[name]))
+        _variance(grid[2 * k + 1], data[name])
+    if planes:
+        lines, labels = grid[0].get_legend_handles_labels()
+        parts[0].legend(lines, labels, loc="outside lower center", ncols=5)
+    if others:
+        grid = parts[1].subplots(1, len(others), squeeze=False)[0]
+        for axes, name in zip(grid, others, strict=True):
             _sharpness(axes, data[name], name)
+        grid[0].set_ylabel(r"sharpness (dotted: $2/\eta$)")
     return figure
 
 
@@ -312,15 +333,13 @@ def _plane(axes: Axes, here: xr.Dataset, title: str) -> None:
         axes.plot(*path.T, **_LOOKS[name], label=_NAMES[name])
     plotting.name_plane(axes)
     axes.set_title(title)
-    if "2" in title.split(",")[0]:
-        axes.legend(fontsize=5.5, loc="best")
 
 
 def _variance(axes: Axes, here: xr.Dataset) -> None:
     for name in ("descent", "small", "finite"):
         look = _LOOKS["mean" if name == "descent" else name]
         axes.plot(here.step, here.variance.sel(path=name), **look)
-    axes.set(xlabel="step $t$", title=r"variance of the oscillation")
+    axes.set(xlabel="step $t$", title="variance")
 
 
 def _sharpness(axes: Axes, here: xr.Dataset, name: str) -> None:
@@ -328,10 +347,11 @@ def _sharpness(axes: Axes, here: xr.Dataset, name: str) -> None:
     if name == "transformer":
         for colour, matrix in zip(("k", *plotting.COLOURS[:3]), here.matrix.values, strict=True):
             axes.plot(here.step, here.sharpness.sel(matrix=matrix), lw=0.9, color=colour, label=str(matrix))  # fmt: skip
-        axes.legend(fontsize=5.5)
+        axes.set_ylim(bottom=0.02)
+        axes.legend(fontsize=5.5, ncols=2, loc="lower center")
     else:
         looks = {"descent": {"color": "0.6", "lw": 0.8}, "flow": _LOOKS["flow"], "small": _LOOKS["small"]}  # fmt: skip
         for path, look in looks.items():
             axes.plot(here.step, here.sharpness.sel(path=path), **look)
-    axes.set(xlabel="step $t$", title=f"{name}: sharpness", yscale="log")
+    axes.set(xlabel="step $t$", title=name, yscale="log")
     plotting.log_ticks(axes.yaxis)

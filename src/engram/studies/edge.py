@@ -53,7 +53,7 @@ def minimiser_of(problem: Problem) -> tuple[np.ndarray, float]:
             "`problem` must have more tokens than can be recalled, and this one can be recalled: its loss "
             "has no minimiser. Take another `seed` or more tokens."
         )
-    return best.weights, 2 / float(memory.sharpness(problem, best.weights))
+    return np.asarray(best.weights), 2 / float(memory.sharpness(problem, best.weights))
 
 
 @in_double
