@@ -1,5 +1,9 @@
 """The studies of large steps: what they compare is met at small sizes, and what they refuse."""
 
+import re
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,6 +12,7 @@ from engram._errors import InputError
 from engram.studies.central import averaged
 from engram.studies.edge import doubling
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SPHERE = {"family": "sphere", "num_tokens": 6, "num_classes": 2, "dim": 2, "seed": 0}
 
 
@@ -60,3 +65,16 @@ def test_horizon_meets_the_powers_of_the_budget():
     assert all(row.is_met for row in known)
     with pytest.raises(InputError, match=r"`num_tokens` must be small.*only 0 can be recalled"):
         engram.study("horizon", tiny=True, num_tokens=60, dim=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("edge", r"1.01 of the edge: exponent -0\.0\d+ .*settles or cycles\n(.*\n)*3.60.*chaotic"),
+        ("central", r"gradient flow.* 0\.4\d+ at the end\n(.*\n)*with finite.* 0\.0000 at the end"),
+        ("horizon", r"learning rates win\n- From some T on the larger the rate the better"),
+    ],
+)
+def test_examples_of_large_steps_run(name, says, capsys):
+    runpy.run_path(str(EXAMPLES / f"study_{name}.py"))
+    assert re.search(says, capsys.readouterr().out)

@@ -21,9 +21,10 @@ from engram.registry import make
 from engram.special import normals
 from engram.studies._study import AbstractStudy, Row
 from engram.studies._work import Work
-from engram.sweeps._outcomes import CLASSES, TAIL
+from engram.sweeps import CLASSES
 from engram.theory import cycles
 
+_LAST = 64  # losses that are kept of the end of a run
 _NEAR = 1e-6  # how far from the minimiser runs start that ask whether it attracts
 _SECTIONS, _ROUNDS = (
     64,
@@ -68,7 +69,7 @@ def exponents(
     def one(eta: Any) -> Any:
         end = lyapunov_exponent(system, here.zero_weights, eta, skip=skip, steps=steps)
         ahead = lambda W, _: (W - eta * system.grad(W), system.loss(W))
-        return end.exponent, end.error, jax.lax.scan(ahead, end.last, length=TAIL)[1]
+        return end.exponent, end.error, jax.lax.scan(ahead, end.last, length=_LAST)[1]
 
     rates = edge * np.asarray(shares)
     exponent, error, losses = jax.jit(jax.vmap(one))(rates)
