@@ -146,7 +146,7 @@ VALUES = {
     "learning_rate": 0.3, "steps": 7, "batch_size": 2, "correlation": 0.5, "p1": 0.25, "num_tokens": 4,
     "num_classes": 3, "dim": 5, "batches": [[0, 1], [2, 0]], "counts": [2, 1, 1], "lengths": [3, 4],
     "laws": [[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]], "peak": 0.5, "rates": [0.5, 0.1], "changes": [3],
-    "rank": 2, "width": 6,
+    "rank": 2, "width": 6, "num_relations": 2,
 }  # fmt: skip
 PARTS = ("system", "dynamics", "optimizer", "sampling", "event")
 EVERYTHING = [(kind, name) for kind in PARTS for name in entries(kind) if name != "descent"]

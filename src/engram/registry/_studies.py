@@ -13,6 +13,37 @@ def _setting(help: str, type: Any, default: Any, **limits: Any) -> Field:
 
 _MANY = 10_000_000
 _OPTIMIZERS = list[str | dict[str, Any]]
+
+_AMONG_NOISE = {"kind": "attention", "num_noise": 6, "prompts": 4}
+_LEARNERS = [
+    {"label": "linear attention", "system": {"kind": "attention", "attention": "linear", "start_size": 1e-5},
+     "dynamics": {"kind": "gd", "learning_rate": 0.25, "steps": 4000}},
+    {"label": "softmax attention, noise", "system": _AMONG_NOISE, "dynamics": {"kind": "gd", "learning_rate": 2.0, "steps": 4000}},
+    {"label": "the same, Adam", "system": _AMONG_NOISE, "dynamics": {"kind": "adam", "learning_rate": 0.01, "steps": 600}},
+    {"label": "W", "system": {"kind": "memory"}, "dynamics": {"kind": "gd", "learning_rate": 2.0, "steps": 600}},
+    {"label": "network", "system": {"kind": "network", "width": 64}, "dynamics": {"kind": "gd", "learning_rate": 2.0, "steps": 600}},
+]  # fmt: skip
+
+_ADAM = {"kind": "descent", "optimizer": "adam"}
+_SYSTEMS = [
+    {"label": "W"},
+    {"label": "rank 2, balanced", "system": {"kind": "factored", "rank": 2, "start_size": 0.5}},
+    {"label": "rank 2, unbalanced", "system": {"kind": "factored", "rank": 2, "start_size": 0.5, "imbalance": 3.0}},
+    {"label": "rank 1", "system": {"kind": "factored", "rank": 1, "start_size": 0.5}},
+    {"label": "layer norm", "system": {"kind": "memory", "layer_norm": True}, "start_scale": 1.0},
+    {"label": "noisy labels, 10 %", "label_noise": 0.1},
+    {"label": "learnt inputs", "system": {"kind": "embedded", "learn": "inputs"}},
+    {"label": "learnt outputs", "system": {"kind": "embedded", "learn": "outputs"}},
+    {"label": "both learnt", "system": {"kind": "embedded", "learn": "both"}},
+    {"label": "biases", "system": {"kind": "biased"}},
+    {"label": "temperature 1/2", "system": {"kind": "biased", "temperature": 0.5}},
+    {"label": "hidden layer of 32", "system": {"kind": "network", "width": 32}},
+    {"label": "weight decay 0.001", "dynamics": {"kind": "descent", "optimizer": "plain", "weight_decay": 0.001}},
+    {"label": "Adam, rate / 10", "dynamics": _ADAM, "rate_factor": 0.1},
+    {"label": "Adam, coupled decay", "dynamics": {**_ADAM, "weight_decay": 0.001}, "rate_factor": 0.1},
+    {"label": "AdamW, decoupled", "dynamics": {"kind": "descent", "optimizer": "adamw", "weight_decay": 0.001}, "rate_factor": 0.1},
+]  # fmt: skip
+
 STUDIES: list[Entry] = [
     Entry(
         "study", "muon", "engram.studies.muon:Muon",
@@ -124,5 +155,61 @@ STUDIES: list[Entry] = [
             "horizons": _setting("How many values T has, evenly spaced in its logarithm.", int, 12, bounds=(4, 1000)),
         },
         "The best learning rate for a budget of steps.",
+    ),
+    Entry(
+        "study",
+        "facts",
+        "engram.studies.facts:Facts",
+        {
+            "subjects": _setting("Subjects S.", int, 16, bounds=(1, 1000)),
+            "relations": _setting("Relations R.", int, 4, bounds=(2, 100)),
+            "answers": _setting("Answers D of each relation.", int, 8, bounds=(2, 100)),
+            "seeds": _setting("Draws of facts for each model.", int, 4, bounds=(1, 100)),
+            "models": _setting(
+                "What learns them: tables with label, system and dynamics.", list[Any], _LEARNERS
+            ),
+            "start_sizes": _setting(
+                "Sizes of the start of linear attention, falling.",
+                list[float],
+                [1e-2, 1e-3, 1e-4, 1e-5],
+                above=0,
+            ),
+            "dims": _setting(
+                "Dimensions of W for the number of facts held.",
+                list[int],
+                [8, 11, 16, 22],
+                bounds=(2, 40),
+            ),
+            "widths": _setting(
+                "Hidden units for the number of facts held.",
+                list[int],
+                [8, 16, 32, 64],
+                bounds=(1, 512),
+            ),
+            "width_dim": _setting("Dimension of that network.", int, 16, bounds=(2, 64)),
+            "draws": _setting("Draws for the number of facts held.", int, 6, bounds=(1, 100)),
+        },
+        "Factual recall: relation before fact, plateau, facts per parameter.",
+    ),
+    Entry(
+        "study", "tasks", "engram.studies.tasks:Tasks",
+        {
+            "durations": _setting("Flow times of each of two tasks of a token.", list[float], [20.0, 100.0, 500.0], bounds=(1, 10_000)),
+            "tokens": _setting("Tokens of each of two tasks.", int, 16, bounds=(1, 200)),
+            "classes": _setting("Classes.", int, 4, bounds=(2, 100)),
+            "dims": _setting("Dimensions.", list[int], [8, 16, 32, 64, 128, 256], bounds=(1, 2048)),
+            "shares": _setting("Shares of the first task that are replayed in the second.", list[float], [0.0, 0.01, 0.03, 0.1, 0.3, 0.5], bounds=(0, 1)),
+            "replay_dim": _setting("Dimension in which the first task is replayed.", int, 32, bounds=(1, 2048)),
+            "learning_rate": _setting("Learning rate of the tasks.", float, 2.0, above=0),
+            "stage_steps": _setting("Steps of each task.", int, 500, bounds=(1, 100_000)),
+            "seeds": _setting("Draws.", int, 6, bounds=(1, 1000)),
+            "ledgers": _setting("Draws in which it is looked up who pushed out what is forgotten.", int, 4, bounds=(0, 100)),
+            "imbalances": _setting("Starts of factors, A larger and B smaller by so much.", list[float], [1.0, 2.0], above=0),
+            "problem": _setting("What the systems are to remember.", dict[str, Any], {"family": "two", "correlation": 0.95, "p1": 0.75}),
+            "rates": _setting("Learning rates of the systems.", list[float], [1.0, 10.0], above=0),
+            "steps": _setting("Steps of the systems.", int, 1000, bounds=(1, 1_000_000)),
+            "systems": _setting("Lines of the table: tables with label, system, dynamics, rate_factor, start_scale, label_noise.", list[Any], _SYSTEMS),
+        },
+        "Tasks in turn, replay, and what other systems change.",
     ),
 ]  # fmt: skip
