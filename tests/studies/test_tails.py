@@ -14,7 +14,7 @@ from engram import InputError
 from engram.cli._main import app
 from engram.registry import KINDS, entries
 from engram.studies import read_study, spec_text
-from engram.studies._optimizers import optimizer_tables
+from engram.studies._optimizers import optimizer_tables, plugins_of
 from engram.studies._tail_runs import (
     effective_ranks,
     group_losses,
@@ -66,7 +66,7 @@ def plugin(tmp_path, restored):
 
 def test_what_theory_says_in_the_canonical_basis_is_met(result):
     known = [row for row in result.rows if row.reference is not None]
-    assert len(known) == 7
+    assert len(known) == 8
     assert result.is_met
     assert max(row.error for row in known) < 1e-4
 
@@ -81,6 +81,19 @@ def test_all_learn_the_head_alike_and_sign_descent_the_tail_sooner(result):
     plain = next(row for row in result.rows if row.quantity.startswith("plain"))
     assert np.isnan(plain.ours), "descent does not learn the rarest token in so few steps"
     assert "not within 60 steps" in result.findings[0]
+
+
+def test_in_the_canonical_basis_sign_descent_learns_all_at_once():
+    result = engram.study("tails", tiny=True, family="one_hot", optimizers=["sign"])
+    steps = learning_steps(result.data["race"])
+    np.testing.assert_allclose(steps, steps.values[0, 0, 0], rtol=1e-12)
+    row = result.rows[-1]
+    np.testing.assert_allclose([row.ours, *row.interval], 1.0, rtol=1e-12)
+
+
+def test_the_head_is_learnt_within_the_run():
+    with pytest.raises(InputError, match="`head_steps` must be at most `steps` = 5, got 6"):
+        read_study("tails", head_steps=6, steps=5)
 
 
 def test_tenths_hold_as_many_tokens_or_as_much_mass():
@@ -133,7 +146,10 @@ def test_a_copied_spec_with_one_changed_line_asks_about_ones_own(result, plugin,
     mine = xr.load_dataset(out / "parts" / "run_0.nc")
     theirs = result.data["race"].sel(optimizer="sign")
     np.testing.assert_array_equal(mine["token_losses"], theirs["token_losses"])
-    assert read_study("tails", tiny=True, exponent=1.5).exponent == 1.5
+    before = plugins_of(["my_sign"])
+    plugin.write_text(OWN.replace("jnp.sign(g)", "jnp.sign(g) / 2"))
+    assert plugins_of(["my_sign"]) != before, "a part that another version computed is not kept"
+    assert plugins_of(["sign"]) == []
 
 
 def test_optimizers_are_named_by_what_is_given():

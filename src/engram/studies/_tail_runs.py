@@ -1,5 +1,6 @@
 """Runs on Zipf data: token losses and spectra of an optimizer, and theory in the canonical basis."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from engram.dynamics import GradientFlow, PracticalDescent, exact_muon, sign
-from engram.problem import one_hot, orthonormal, zipf
+from engram.problem import Problem, one_hot, orthonormal, zipf
 from engram.simulation import log_spaced, simulate
 from engram.theory import multiclass, muon
 
@@ -19,7 +20,7 @@ _TURNED_STEPS = 8
 
 def race(
     problem: dict[str, Any], table: dict[str, Any], rate: float | None, steps: int, seeds: int,
-    progress: Callable[[int, int], None],
+    plugins: list[dict[str, str]], progress: Callable[[int, int], None],
 ) -> xr.Dataset:  # fmt: skip
     """Token losses along the runs of an optimizer, and the spectra of W and of the updates from there."""
     points = log_spaced(steps, _POINTS)
@@ -47,7 +48,7 @@ def race(
     known = table.get("learning_rate", rate)
     data["learning_rate"] = float(known) if isinstance(known, int | float) else np.nan
     data["probs"] = ("token", zipf(problem["num_tokens"], problem["exponent"]))
-    return data
+    return data.assign_attrs(plugins=json.dumps(plugins))
 
 
 def singular_values(matrices: np.ndarray) -> np.ndarray:
@@ -110,15 +111,11 @@ def in_canonical_basis(num_tokens: int, exponent: float) -> xr.Dataset:
     t = flow["time"].values[1:]
     margins = multiclass.flow_margin(t[:, None], p, N)
     limit = t[:, None] * p * flow["token_losses"].values[1:] * N / wrong
-    steep = sign_descent(problem, _SIGN_RATE, _SIGN_STEPS)
-    turned = sign_descent(
-        orthonormal(N, N, exponent=exponent, targets="identity", key=0),
-        _SIGN_RATE / 4,
-        _TURNED_STEPS,
-    )
-    losses, last = steep["token_losses"].values, turned["token_losses"].values[-1]
-    step = simulate(problem, PracticalDescent(exact_muon(1.0), 1), record="margins", events=False)
-    muon_margins = step["margins"].values[-1]
+    turned = orthonormal(N, N, exponent=exponent, targets="identity", key=0)
+    steep = _descent(problem, sign(_SIGN_RATE), _SIGN_STEPS)
+    last = _descent(turned, sign(_SIGN_RATE / 4), _TURNED_STEPS)["token_losses"].values[-1]
+    losses = steep["token_losses"].values
+    first = [_descent(each, exact_muon(1.0), 1)["margins"].values[1] for each in (problem, turned)]
     expected = muon.first_step_margins(1.0, p)
     gains = steep["margins"].values[1:] / (_SIGN_RATE * np.arange(1, _SIGN_STEPS + 1)[:, None])
     return xr.Dataset(
@@ -136,17 +133,13 @@ def in_canonical_basis(num_tokens: int, exponent: float) -> xr.Dataset:
             "sign_gain_high": gains.max(),
             "turned_ratio": last.max() / last.min(),
             "turned_steps": _TURNED_STEPS,
-            "muon_ratio": muon_margins.min() / muon_margins.max(),
+            "muon_ratio": first[0].min() / first[0].max(),
+            "muon_turned_ratio": first[1].min() / first[1].max(),
             "muon_expected": expected.min() / expected.max(),
         }
     )
 
 
-def sign_descent(problem: Any, rate: float, steps: int) -> xr.Dataset:
-    """A run of sign descent."""
-    return simulate(
-        problem,
-        PracticalDescent(sign(rate), steps),
-        record=("token_losses", "margins"),
-        events=False,
-    )
+def _descent(problem: Problem, optimizer: Any, steps: int) -> xr.Dataset:
+    record = ("token_losses", "margins")
+    return simulate(problem, PracticalDescent(optimizer, steps), record=record, events=False)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from engram import plotting
 from engram._checks import InputError
-from engram.studies._optimizers import needs_rate, optimizer_tables
+from engram.studies._optimizers import needs_rate, optimizer_tables, plugins_of
 from engram.studies._study import AbstractStudy, Row
 from engram.studies._tail_runs import (
     LEARNT,
@@ -39,7 +39,7 @@ class Tails(AbstractStudy):
     dim: int = 64
     head_steps: int = 10
     steps: int = 1000
-    seeds: int = 3
+    seeds: int = 8
 
     title: ClassVar[str] = "Heavy tails: which optimizer learns rare tokens, and when"
     question: ClassVar[str] = (
@@ -59,10 +59,16 @@ class Tails(AbstractStudy):
         "batches and noise forbid it. The comparison here is at equal speed on the head, not at each optimizer's best rate.",
         "How much later momentum methods learn the tail when embeddings interfere: no formula is known.",
     )
-    minutes: ClassVar[float] = 3
+    minutes: ClassVar[float] = 2
     tiny: ClassVar[Mapping[str, Any]] = {
         "optimizers": ["plain", "sign"], "num_tokens": 10, "dim": 8, "steps": 60, "head_steps": 4, "seeds": 2,
     }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.head_steps > self.steps:
+            raise InputError(
+                f"`head_steps` must be at most `steps` = {self.steps}, got {self.head_steps}. Make the runs longer."
+            )
 
     def compute(self, work: Work) -> dict[str, xr.Dataset]:
         runs: list[xr.Dataset] = []
@@ -70,13 +76,13 @@ class Tails(AbstractStudy):
             rate = self._find_rate(work, number, table) if needs_rate(table) else None
             run = work.keep(
                 f"run_{number}", race, problem=self._problem(), table=table, rate=rate, steps=self.steps,
-                seeds=self.seeds,
+                seeds=self.seeds, plugins=plugins_of([table]),
             )  # fmt: skip
             runs.append(run.expand_dims(optimizer=[name]))
         canonical = work.keep(
             "canonical", in_canonical_basis, num_tokens=self.num_tokens, exponent=self.exponent
         )
-        return {"race": xr.concat(runs, "optimizer"), "canonical": canonical}
+        return {"race": xr.concat(runs, "optimizer", combine_attrs="drop"), "canonical": canonical}
 
     def _problem(self) -> dict[str, Any]:
         N, has_dim = self.num_tokens, self.family in ("gaussian", "sphere")
@@ -120,6 +126,7 @@ class Tails(AbstractStudy):
             ("sign descent: smallest margin over rate times steps", "sign_gain_low", 2.0, 1e-12, "l = log(1 + (M-1) exp(-2 rate t))"),
             ("sign descent: largest margin over rate times steps", "sign_gain_high", 2.0, 1e-12, "the same"),
             ("exact Muon, a step: least margin over largest", "muon_ratio", float(exact["muon_expected"]), 1e-9, "closed form, engram.theory.muon"),
+            ("the same with embeddings turned at random", "muon_turned_ratio", float(exact["muon_expected"]), 1e-9, "arXiv 2602.05725: Muon needs no basis"),
         ):  # fmt: skip
             rows.append(
                 Row(what, float(exact[name]), reference=reference, error=error, source=source)
@@ -143,7 +150,8 @@ class Tails(AbstractStudy):
     def _finding(self, race_data: xr.Dataset, name: str) -> str:
         run = race_data.sel(optimizer=name)
         head, *_, tail = learning_steps(run).mean("seed", skipna=False).values
-        mass = group_losses(run.isel(step=-1), by="mass").mean("seed").dropna("group")
+        late = int(np.searchsorted(run["step"].values, min(10 * self.head_steps, self.steps)))
+        mass = group_losses(run.isel(step=late), by="mass").mean("seed").dropna("group")
         W = effective_ranks(run["singular_values"]).mean("seed")
         update = effective_ranks(run["update_singular_values"]).mean("seed")
         rate = float(run["learning_rate"])
@@ -156,58 +164,68 @@ class Tails(AbstractStudy):
         return (
             f"{name}{f' (learning rate {rate:.3g})' if np.isfinite(rate) else ''} learns the most frequent tenth of the tokens at step {head:.3g}, "
             f"the rarest {later}. Effective rank: {float(update[0]):.0f} of the first update, {float(W[k]):.0f} of W at step {self.head_steps}, "
-            f"{float(W[-1]):.0f} at the end. Loss at the end of the most frequent tenth by mass {float(mass[0]):.2g}, of the rarest {float(mass[-1]):.2g}."
+            f"{float(W[-1]):.0f} at the end. Losses at step {int(run['step'][late])}: {float(mass[0]):.1g} of the most frequent tenth by mass, {float(mass[-1]):.1g} of the rarest."
         )
 
     def draw(self, data: Mapping[str, xr.Dataset]) -> Figure:
-        race_data = data["race"]
-        names = list(race_data["optimizer"].values)
-        rows = -(-len(names) // 3)
+        runs = data["race"]
+        names = list(runs["optimizer"].values)
+        rows = max(-(-len(names) // 3), 2)
         with plotting.style():
-            figure = plotting.new_figure(plotting.WIDE, 1.2 + 1.6 * rows)
-            grid = figure.add_gridspec(rows, 4, width_ratios=[1, 1, 1, 1.25])
-            losses = group_losses(race_data).mean("seed")
+            figure = plotting.new_figure(plotting.WIDE, 0.6 + 1.9 * rows)
+            grid = figure.add_gridspec(2 * rows, 4, width_ratios=[1, 1, 1, 1.6])
+            losses = group_losses(runs).mean("seed").isel(step=slice(1, None))
             for number, name in enumerate(names):
-                axes = figure.add_subplot(grid[number // 3, number % 3])
-                for k in range(losses.sizes["group"]):
+                row = number // 3
+                axes = figure.add_subplot(grid[2 * row : 2 * row + 2, number % 3])
+                for k in range(10):
                     axes.plot(
                         losses["step"], losses.sel(optimizer=name, group=k), color=_colour(k), lw=1
                     )
                 axes.set(
-                    xscale="symlog", xlim=(0, self.steps), ylim=(0, 1.15 * np.log(self.num_tokens))
+                    xscale="log", xlim=(1, self.steps), ylim=(0, 1.1 * np.log(self.num_tokens))
                 )
                 axes.set_title(name)
                 if number % 3 == 0:
                     axes.set_ylabel("loss of each tenth")
                 if number + 3 >= len(names):
                     axes.set_xlabel("step")
-            self._draw_steps(figure.add_subplot(grid[:, 3]), data)
+            self._draw_steps(figure.add_subplot(grid[:rows, 3]), runs)
+            self._draw_ranks(figure.add_subplot(grid[rows:, 3]), runs)
             return figure
 
-    def _draw_steps(self, axes: Any, data: Mapping[str, xr.Dataset]) -> None:
-        steps = learning_steps(data["race"]).mean("seed", skipna=False)
+    def _draw_steps(self, axes: Any, runs: xr.Dataset) -> None:
+        steps = learning_steps(runs).mean("seed", skipna=False)
         names = list(steps["optimizer"].values)
         for place, name in enumerate(names):
             values = steps.sel(optimizer=name).values
-            axes.plot([np.nanmin(values), np.nanmax(values)], [place, place], color="0.8", zorder=0)
-            axes.scatter(
-                values,
-                np.full(len(values), place),
-                c=[_colour(k) for k in range(len(values))],
-                s=14,
-            )
+            axes.scatter(values, np.full(10, place), c=[_colour(k) for k in range(10)], s=12)
             if not np.isfinite(values[-1]):
-                axes.annotate(
-                    "not reached",
-                    (np.nanmax(values), place),
-                    (5, 4),
-                    textcoords="offset points",
-                    fontsize=6,
-                )
-        axes.set(xscale="log", xlabel="step at which a tenth is learnt", yticks=range(len(names)))
+                axes.annotate("rarest: not reached", (1, place), (0, 4), xycoords=("axes fraction", "data"),
+                              textcoords="offset points", fontsize=6, ha="right")  # fmt: skip
+        axes.set(xscale="log", yticks=range(len(names)), ylim=(len(names) - 0.5, -0.5))
         axes.set_yticklabels(names)
-        axes.invert_yaxis()
-        axes.set_title("blue: most frequent tenth; red: rarest")
+        axes.set_title("step at which a tenth is learnt\nblue: most frequent, red: rarest")
+
+    def _draw_ranks(self, axes: Any, runs: xr.Dataset) -> None:
+        ranks = effective_ranks(runs["update_singular_values"]).mean("seed").isel(step=slice(1, -1))
+        learnt = learning_steps(runs).mean("seed", skipna=False).isel(group=-1)
+        for name, colour in zip(
+            ranks["optimizer"].values, plotting.COLOURS * len(ranks), strict=False
+        ):
+            until = ~(
+                ranks["step"] > learnt.sel(optimizer=name)
+            )  # beyond, updates fade into rounding
+            axes.plot(
+                ranks["step"],
+                ranks.sel(optimizer=name).where(until),
+                color=colour,
+                lw=1,
+                label=name,
+            )
+        axes.set(xscale="log", xlim=(1, self.steps), ylim=(0, None), xlabel="step")
+        axes.set_title("effective rank of the updates\nuntil the rarest is learnt")
+        axes.legend(loc="lower right", fontsize=6, handlelength=1.2, labelspacing=0.2)
 
 
 def _interval(values: np.ndarray) -> tuple[float, float, float]:

@@ -74,10 +74,8 @@ def muon_signals(probs: ArrayLike, dim: int, counts: ArrayLike = 1.0) -> Float[A
         log_g = top - _REACH * (1 - nodes) / 2
         q = share(log_g)
     slope = 2 * n @ (q * (1 - q)) / d  # of `held`
-    descent = (
-        weights * _REACH / 2 * (slope + 1 - n @ q / d) * np.exp(top - log_g)
-    )  # -ds, times e^top
-    return 2 / np.pi * (q / p[:, None]) @ descent * np.exp(-top)
+    step = weights * _REACH / 2 * (slope + 1 - n @ q / d) * np.exp(top - log_g)  # -e^top ds
+    return 2 / np.pi * (q / p[:, None]) @ step * np.exp(-top)
 
 
 @functools.cache
@@ -101,6 +99,8 @@ def recall_probabilities(signals: ArrayLike, dim: int, num_tokens: int) -> Float
 
 def muon_recall(exponent: Scalar, dim: int, num_tokens: int, among: int | None = None) -> float:
     r"""The mean number of tokens that exact Muon's first step recalls, $p(x) \propto x^{-a}$.
+
+    Fluctuations of relative size $d^{-1/2}$ that are left out count to second order: counts are right to about a share 1/d.
 
     Args:
         exponent: a.
