@@ -197,7 +197,7 @@ class Muon(AbstractStudy):
             xlabel="d",
             ylabel="local exponent of exact Muon",
             xlim=(15, 1e9),
-            ylim=(0.9, 1.75),
+            ylim=(0.9, max(map(recovery.recall_exponent, self.exponents)) + 0.1),
         )
         axes.set_title("lines: theory; dotted: 1 + 1/(2a)")
         axes.legend(loc="lower right")
