@@ -83,6 +83,7 @@ NEEDS = {
     "flow": "end or times",
     "sgf": "end or times, learning_rate or noise_scale, batch_size or noise_scale",
     "gd": "learning_rate, steps",
+    "central": "learning_rate, steps",
     "sgd": "learning_rate, steps, batch_size",
     "descent": "steps, optimizer",
 }

@@ -16,8 +16,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SPHERE = {"family": "sphere", "num_tokens": 6, "num_classes": 2, "dim": 2, "seed": 0}
 
 
-def test_edge_meets_what_is_known_of_fixed_points_and_cycles():
-    result = engram.study("edge", tiny=True)
+def test_edge_meets_what_is_known_of_fixed_points_and_cycles(tmp_path):
+    result = engram.study("edge", tiny=True, out=tmp_path)
     assert result.is_met
     assert sum(row.reference is not None for row in result.rows) == 6
     chaotic = result.data["exponents"].exponent > 3 * result.data["exponents"].error
@@ -42,8 +42,8 @@ def test_averaging_takes_off_what_alternates_and_keeps_lines():
     np.testing.assert_allclose(averaged(3 * step + (-1.0) ** step)[1:], 3 * step[1:-1])
 
 
-def test_central_flow_of_figure_2_is_nearer_than_gradient_flow():
-    result = engram.study("central", tiny=True)
+def test_central_flow_of_figure_2_is_nearer_than_gradient_flow(tmp_path):
+    result = engram.study("central", tiny=True, out=tmp_path)
     assert set(result.data) == {"fig2 10"}
     here = result.data["fig2 10"]
     reference = engram.simulate(
@@ -57,9 +57,9 @@ def test_central_flow_of_figure_2_is_nearer_than_gradient_flow():
     assert here.sharpness.sel(path="small")[1:].max() <= 0.2 * (1 + 1e-3)
 
 
-def test_horizon_meets_the_powers_of_the_budget():
+def test_horizon_meets_the_powers_of_the_budget(tmp_path):
     sizes = {"num_tokens": 4, "dim": 8, "per_step": 0.004, "horizons": 12, "longest": 4096}
-    result = engram.study("horizon", tiny=True, **sizes)
+    result = engram.study("horizon", tiny=True, out=tmp_path, **sizes)
     known = [row for row in result.rows if row.reference is not None]
     assert [row.reference for row in known] == [1, 2, 1]
     assert all(row.is_met for row in known)

@@ -219,6 +219,16 @@ _DYNAMICS = [
         needs=(("end", "times"), ("learning_rate", "noise_scale"), ("batch_size", "noise_scale")),
     ),
     Entry(
+        "dynamics", "central", "engram.dynamics:CentralFlow",
+        {
+            "learning_rate": Field("Learning rate of the descent whose average it is.", above=0, type=float),
+            "steps": _STEPS,
+            "substeps": Field("Steps of the scheme for each step of the descent.", bounds=(1, 10_000), type=int, default=16),
+            "amplitude": Field("small, or finite: of the oscillation.", type=Literal["small", "finite"], default="small"),
+        },
+        "The average of descent at the edge of stability.",
+    ),
+    Entry(
         "dynamics", "descent", "engram.dynamics:Descent",
         {"steps": _STEPS, "weight_decay": dataclasses.replace(_COUPLED, type=float | None, default=None)},
         "Any optimizer with any sampling.",

@@ -49,9 +49,8 @@ class Row:
             return None
         low, high = self.interval
         is_known = math.isfinite(self.ours) and low <= high
-        return (
-            is_known and low <= self.reference + self.error and high >= self.reference - self.error
-        )
+        near = low <= self.reference + self.error and high >= self.reference - self.error
+        return bool(is_known and near)  # whatever kind of number each of them is
 
 
 class AbstractStudy(abc.ABC):

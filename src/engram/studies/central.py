@@ -222,7 +222,7 @@ class Central(AbstractStudy):
 
     def compare(self, data: Mapping[str, xr.Dataset]) -> list[Row]:
         rows = []
-        for key, here in data.items():
+        for key, here in _in_order(data).items():
             if key == "transformer":
                 continue
             name = _titled(key, here)
@@ -242,7 +242,7 @@ class Central(AbstractStudy):
 
     def findings(self, data: Mapping[str, xr.Dataset]) -> list[str]:
         out = []
-        for key, here in data.items():
+        for key, here in _in_order(data).items():
             name, edge = _titled(key, here), 2 / here.rate
             if key == "transformer":
                 last = here.isel(step=-1).sharpness
@@ -274,6 +274,13 @@ class Central(AbstractStudy):
     def draw(self, data: Mapping[str, xr.Dataset]) -> Figure:
         with plotting.style():
             return _draw(data, f"{max(self.rates):g}")
+
+
+def _in_order(data: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Figures first, larger rates before smaller ones, then systems."""
+    rank = {name: k for k, name in enumerate((*_SYSTEMS, "transformer"))}
+    place = lambda key: (rank.get(key, -1), key.rpartition(" ")[0], -data[key].rate)
+    return {key: data[key] for key in sorted(data, key=place)}
 
 
 def ratio(here: xr.Dataset, flow: str) -> float:

@@ -191,7 +191,7 @@ class Edge(AbstractStudy):
             rows.append(_row(f"exponent of descent from zero at {share:g} of the edge", here, float(here.at_minimiser), known))  # fmt: skip
         for share, period in _CYCLES:
             here = data["line"].sel(share=share)
-            multiplier = np.log(abs(_cycle(share, period).multiplier)) / period
+            multiplier = float(np.log(abs(_cycle(share, period).multiplier))) / period
             known = "logarithm of the cycle's multiplier per step, theory.cycles"
             rows.append(_row(f"exponent on the line's cycle of period {period} at {share:g} of the edge", here, multiplier, known))  # fmt: skip
         return rows
