@@ -5,6 +5,7 @@ implements "Learning Associative Memories with Gradient Descent" (Cabannes, Sims
 2024). Importing it loads nothing heavy and sets no global state; names load when first used.
 """
 
+import gc
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,13 @@ __all__ = ["__version__", *_HOMES, *_MODULES]  # pyright: ignore[reportUnsupport
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'engram' has no attribute {name!r}")
-    module = importlib.import_module(f"engram.{_HOMES.get(name, name)}")
+    is_on = gc.isenabled()
+    gc.disable()  # imports leave no garbage: looking for it would take a third of their time
+    try:
+        module = importlib.import_module(f"engram.{_HOMES.get(name, name)}")
+    finally:
+        if is_on:
+            gc.enable()
     globals()[name] = value = getattr(module, name) if name in _HOMES else module
     return value
 

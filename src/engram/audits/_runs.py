@@ -5,7 +5,6 @@ shared between checks, since compilation is most of the work.
 """
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from engram._precision import in_double
+from engram._programs import host_program
 from engram.dynamics import GradientDescent, GradientFlow, Status, run
 from engram.particles import MarginSystem, ParticleSystem
 from engram.problem import Problem
@@ -101,7 +101,7 @@ def _filled(params: tuple[np.ndarray, ...], N: int, M: int, d: int) -> tuple[np.
     return fill(inputs, N, d), fill(outputs, M, d), fill(probs, N), labels, start
 
 
-@functools.partial(jax.jit, static_argnames=("make", "last"))
+@host_program
 def _descents(make: Any, params: Any, learning_rates: Any, at: Any, last: int) -> Any:
     """One descent per entry of the parameters, from which `make` makes a system and its start."""
 
@@ -113,7 +113,7 @@ def _descents(make: Any, params: Any, learning_rates: Any, at: Any, last: int) -
     return jax.vmap(one)(learning_rates, *params)
 
 
-@functools.partial(jax.jit, static_argnames="make")
+@host_program
 def _compiled_flows(make: Any, params: Any, times: Any) -> Any:
     def one(*params):
         system, state, seen = make(*params)
@@ -149,7 +149,7 @@ def descend_pairs(
     """Both margins of two tokens under descent, shape (runs, steps, 2); from zero by default."""
     *pairs, eta = np.broadcast_arrays(correlation, p1, contrast, learning_rate)
     start = np.zeros((len(eta), 2)) if start is None else start
-    return _descents(_pair, (*pairs, start), eta, at, int(at[-1]))
+    return _descents(_pair, (*pairs, start), eta, np.asarray(at), int(at[-1]))
 
 
 @in_double
@@ -165,7 +165,7 @@ def flow_pairs(
 def descend_token(rate: Any, learning_rate: Any, at: Any, start: Any = 0.0) -> Any:
     """The margin of one token under descent, shape (runs, steps)."""
     rate, eta, start = np.broadcast_arrays(np.asarray(rate, float), learning_rate, start)
-    return _descents(_token, (rate, start), eta, at, int(at[-1]))[..., 0]
+    return _descents(_token, (rate, start), eta, np.asarray(at), int(at[-1]))[..., 0]
 
 
 def flow_token(rate: Any, times: Any, start: Any = 0.0) -> Any:
@@ -179,7 +179,7 @@ def descend_classes(rate: Any, learning_rate: Any, start: Any, at: Any, norms: A
     """The scores of one token under descent, orthogonal outputs, shape (runs, steps, M)."""
     rate, eta = np.broadcast_arrays(np.asarray(rate, float), learning_rate)
     norms = np.broadcast_to(norms, start.shape)
-    return _descents(_classes, (rate, norms, start), eta, at, int(at[-1]))[:, :, 0]
+    return _descents(_classes, (rate, norms, start), eta, np.asarray(at), int(at[-1]))[:, :, 0]
 
 
 @in_double
@@ -201,4 +201,6 @@ def flow_problems(problems: Any, weights: Any, times: Any) -> Any:
 @in_double
 def descend_problems(problems: Any, weights: Any, learning_rate: Any, at: Any) -> Any:
     """The scores of problems of one shape under descent, shape (runs, steps, N, M)."""
-    return _descents(_memory, _of_one_shape(problems, weights), learning_rate, at, int(at[-1]))
+    return _descents(
+        _memory, _of_one_shape(problems, weights), learning_rate, np.asarray(at), int(at[-1])
+    )

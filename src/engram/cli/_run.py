@@ -1,5 +1,6 @@
 """The `engram` command itself: what must be set before anything heavy is imported, and how it ends."""
 
+import gc
 import io
 import os
 import sys
@@ -15,6 +16,9 @@ def run() -> None:
     An interrupted process ends at once, since the threads of JAX may not survive a slow end.
     """
     heed_interrupts()
+    gc.set_threshold(
+        100_000
+    )  # what imports and traces leave is kept: looking for garbage takes seconds
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files, whatever backend is set for windows
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

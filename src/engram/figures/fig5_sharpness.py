@@ -8,14 +8,14 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from engram import memory, plotting
+from engram import plotting
 from engram.capacity import loss_minimiser
 from engram.figures._comparison import Comparison, compared, compared_records, runs_in_common
 from engram.figures._labels import labelled
 from engram.figures._plane import at_authors_points, cases_of, draw_minimiser, plane_of, stacked
 from engram.figures._reference import arrays_of, case_of, problem_of
 from engram.figures._runs import Progress, descents, reported, silent
-from engram.planes import memory_plane
+from engram.planes import memory_plane, sharpness_along
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,14 +49,14 @@ def compute(settings: Settings, progress: Progress = silent) -> xr.Dataset:
 
 
 def _at_minimiser(problem: Any) -> xr.Dataset:
-    best, zero = loss_minimiser(problem), np.zeros((2, 2))
+    best = loss_minimiser(problem)
     at = memory_plane(problem).coordinates(problem, best.weights)[0]
-    sharpness = float(memory.sharpness(problem, best.weights)) if best.exists else np.nan
+    at_zero, sharpness = sharpness_along(problem, np.stack([np.zeros((2, 2)), best.weights]))
     return xr.Dataset(
         {
             "minimiser": ("component", at if best.exists else np.full(2, np.nan)),
-            "sharpness_at_minimiser": sharpness,
-            "sharpness_at_zero": float(memory.sharpness(problem, zero)),
+            "sharpness_at_minimiser": sharpness if best.exists else np.nan,
+            "sharpness_at_zero": at_zero,
         }
     ).merge(arrays_of(problem))
 

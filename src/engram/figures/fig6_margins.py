@@ -1,7 +1,6 @@
 """Figure 6: the margins of five tokens, over dimensions and learning rates."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
@@ -12,6 +11,7 @@ from matplotlib.figure import Figure
 
 from engram import particles, plotting
 from engram._precision import in_double
+from engram._programs import host_program
 from engram.dynamics import Context, GradientDescent, advance
 from engram.figures._comparison import Comparison, compared_records, runs_in_common
 from engram.figures._labels import labelled, settings_of
@@ -64,7 +64,7 @@ def _over_draws(dim: int, settings: Settings) -> xr.Dataset:
 
 
 @in_double
-@functools.partial(jax.jit, static_argnames="steps")
+@host_program
 def _ends(problems: Problem, rates: Any, steps: int) -> Any:
     def one(problem: Problem, rate: Any) -> Any:
         system, descent = ParticleSystem(problem), GradientDescent(rate, steps)

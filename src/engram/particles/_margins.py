@@ -6,9 +6,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from engram._checks import InputError
+from engram._checks import InputError, is_traced
 from engram._precision import traceable
 from engram._types import Array, Scores, Weights
 from engram.particles._system import ScoreSystem
@@ -63,10 +64,11 @@ class MarginSystem(ScoreSystem):
     @traceable
     def start(self, W: Weights | None = None) -> MarginState:
         """The margins of given weights, by default the origin, before any update."""
-        W = jnp.asarray(self.origin if W is None else W)
-        u = jnp.asarray(self.problem.outputs[0] - self.problem.outputs[1])
-        m = self.signs * (jnp.asarray(self.problem.inputs) @ (u @ W))
-        return MarginState(m, jnp.zeros_like(m), jnp.ones((), m.dtype))
+        W = self.origin if W is None else W
+        xp: Any = jnp if is_traced(self, W) else np  # compiles nothing
+        E, U, W = map(xp.asarray, (self.problem.inputs, self.problem.outputs, W))
+        m = self.signs * (E @ ((U[0] - U[1]) @ W))
+        return MarginState(m, xp.zeros_like(m), xp.ones((), m.dtype))
 
     @traceable
     def weights(self, state: MarginState) -> Weights:

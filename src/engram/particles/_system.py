@@ -5,8 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from engram._checks import is_traced
 from engram._precision import traceable
 from engram._types import Array, PyTree, Scalar, Scores, Weights
 from engram.particles._curvature import sharpness
@@ -82,11 +84,12 @@ class ParticleSystem(ScoreSystem):
     @traceable
     def start(self, W: Weights | None = None) -> ParticleState:
         """The particles of given weights, by default the origin, before any update."""
-        E, U = jnp.asarray(self.problem.inputs), jnp.asarray(self.problem.outputs)
         W = self.origin if W is None else W
+        xp: Any = jnp if is_traced(self, W) else np  # compiles nothing
+        E, U, W = map(xp.asarray, (self.problem.inputs, self.problem.outputs, W))
         w = E @ (U @ W).T
-        zero = jnp.zeros_like(W) if self.shaken else None
-        return ParticleState(w, jnp.zeros_like(w), jnp.ones((), w.dtype), zero)
+        zero = xp.zeros_like(W) if self.shaken else None
+        return ParticleState(w, xp.zeros_like(w), xp.ones((), w.dtype), zero)
 
     @traceable
     def weights(self, state: ParticleState) -> Weights:

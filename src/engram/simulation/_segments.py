@@ -11,6 +11,7 @@ import numpy as np
 
 from engram._checks import InputError
 from engram._memory_limits import check_fits
+from engram._programs import host_program
 from engram._types import PyTree
 from engram.dynamics import BURST, Carry, Context, Drained, Status, Trajectory, moment_of, run
 from engram.observables import Record, events_of_series
@@ -21,17 +22,17 @@ _LARGE = 2**26  # from so many numbers on it is asked whether records fit into m
 _SECONDS = 0.2  # how long a segment may take, so that Ctrl-C and progress are prompt
 
 
-@eqx.filter_jit
+@host_program
 def _begin(context: Context, state: PyTree) -> tuple[Carry, Any]:
     return context.begin(state), context.system.kept(state)
 
 
-@eqx.filter_jit
+@host_program
 def _segment(context: Context, carry: Carry, at: Any, record: Any, bursts: bool, waits: Any) -> Any:
     return context.segment(carry, at, record, bursts=bursts, waits=waits)
 
 
-@eqx.filter_jit
+@host_program
 def _finish(context: Context, carry: Carry) -> Any:
     kept = context.system.kept(context.dynamics.state_of(carry.inner))
     return context.finish(carry), kept
@@ -184,7 +185,7 @@ class _FlowRecord(eqx.Module):
         return self.record.at(moment), series
 
 
-@eqx.filter_jit
+@host_program
 def _run_flow(flow: Any, context: Context, state: PyTree, record: Record) -> Any:
     times, system = jnp.asarray(flow.times), context.system
     path = run(system, flow, state, at=times, record=_FlowRecord(record, context))

@@ -239,7 +239,7 @@ def _place(what: Any, dynamics: AbstractDynamics, start: Any, space: str) -> tup
         check_space(problem, chosen)
         W = read_array("start", problem.zero_weights if start is None else start)
         MemorySystem(problem).check(W)
-        return *make_system(problem, dynamics, chosen, jnp.asarray(W, float)), chosen
+        return *make_system(problem, dynamics, chosen, np.asarray(W, float)), chosen
     if not isinstance(what, AbstractSystem):
         raise InputError(
             f"`problem` must be a Problem or a system, got {type(what).__name__}. Make one with "
