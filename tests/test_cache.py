@@ -29,6 +29,11 @@ jax.monitoring.register_event_listener(lambda name, **_: events.append(name))
 value = jax.jit(lambda x: jnp.cumsum(jnp.tanh(x) @ x.T))(jnp.linspace(0.1, 2.0, 12).reshape(3, 4))
 print(is_on, sum("cache_hits" in name for name in events), bytes(value).hex())
 """
+# No file can grow, as on a disk that is full or mounted read-only; whoever runs the tests.
+READ_ONLY = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+"""
 
 
 @pytest.fixture
@@ -39,8 +44,8 @@ def surroundings(tmp_path):
     return kept | {"XDG_CACHE_HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"}
 
 
-def start(environment):
-    command = [sys.executable, "-c", SCRIPT]
+def start(environment, script=SCRIPT):
+    command = [sys.executable, "-c", script]
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -79,6 +84,11 @@ def test_damaged_entries_are_compiled_again_silently(surroundings, tmp_path):
     (folder / "works").write_bytes(b"")
     strict = {name: "1" for name in SET if "RAISE" in name or "CHECK" in name}
     assert ended(start(surroundings | strict)) == (True, 0, value)
+
+    for path in entries[1:]:
+        path.unlink()
+    assert ended(start(surroundings, READ_ONLY + SCRIPT)) == (True, 0, value)
+    assert not any(path.is_file() and path.stat().st_size for path in entries)
 
 
 @pytest.fixture
