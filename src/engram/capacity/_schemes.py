@@ -54,3 +54,24 @@ def storage_error(
         return error(p)
     counts = np.unique(np.geomspace(1, N, 40).astype(int))
     return min(error(np.ones(P)) for P in counts)
+
+
+def outer_product_errors(
+    inputs: ArrayLike, outputs: ArrayLike, targets: ArrayLike, weights: ArrayLike, probs: ArrayLike
+) -> np.ndarray:
+    r"""The errors of $W = \sum_x q(x)\,u_{f^*(x)} \otimes e_x$, of one memory or of many at once.
+
+    Args:
+        inputs: Embeddings of the tokens, shape (..., N, d).
+        outputs: Embeddings of the classes, shape (..., M, d).
+        targets: The tokens' classes, shape (N,).
+        weights: q, shape (..., N).
+        probs: How often each token comes, shape (N,).
+    """
+    E, U, q = np.asarray(inputs, float), np.asarray(outputs, float), np.asarray(weights, float)
+    y = np.asarray(targets)
+    is_class = y[None, :] == np.arange(U.shape[-2])[:, None]
+    # What W makes of tokens in each class first: M x d numbers, instead of d x d.
+    sums = (is_class * q[..., None, :]) @ E
+    scores = (E @ np.swapaxes(sums, -1, -2)) @ (U @ np.swapaxes(U, -1, -2))
+    return (scores.argmax(-1) != y) @ np.asarray(probs, float)

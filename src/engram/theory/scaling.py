@@ -12,7 +12,8 @@ import functools
 
 import numpy as np
 
-from engram._checks import check_choice, check_count
+from engram._checks import check_choice, check_count, check_distribution
+from engram._types import ArrayLike, Numbers
 from engram.theory._hypotheses import require
 
 
@@ -78,6 +79,28 @@ def capacity(dim: int, num_classes: int | None = None) -> float:
     return low + float(np.clip(-below / (above - below), 0.0, 1.0))
 
 
+def list_parameters(share: float) -> float:
+    r"""What a token costs if it need only be on a list of the strongest: $d^2 / N$ at the edge, for many classes.
+
+    Its score is to be above $t = \phi(z) / \kappa$, $\Phi(-z) = \kappa$: the mean of the largest share $\kappa$ of
+    normal numbers. Its own score alone can change that at a finite cost, so it is the mean squared distance of
+    a normal number from the half-line above t,
+
+    $$\mathrm E (t - g)_+^2 = (1 + t^2)\,\Phi(t) + t\,\phi(t),$$
+
+    by the same conjecture as `capacity`. With a share of 1/N it is $2 \log N$, the law for the largest score, as
+    arXiv 2605.05189 extrapolates; with lists of a given share d^2 is of the order of N, without a logarithm.
+
+    Args:
+        share: $\kappa$, between 0 and 1.
+    """
+    from scipy.stats import norm
+
+    require(0 < share < 1, "0 < share < 1", share)
+    t = norm.pdf(norm.isf(share)) / share
+    return float((1 + t**2) * norm.cdf(t) + t * norm.pdf(t))
+
+
 def error_exponent(exponent: float, num_classes: int | None, scheme: str = "best") -> float:
     r"""How fast the error of random memories falls: it is $d^{-b}$ up to logarithms, for $p(x) \propto x^{-a}$, x = 1, 2, ...
 
@@ -102,3 +125,33 @@ def error_exponent(exponent: float, num_classes: int | None, scheme: str = "best
     if scheme == "frequency":
         return (exponent - 1) / (2 * exponent)
     return (exponent - 1) * (2 if num_classes is None else 1)
+
+
+def unseen_mass(probs: ArrayLike, samples: ArrayLike) -> Numbers:
+    r"""How often a token comes that T samples did not show, on average: $\sum_x p(x) (1 - p(x))^T$.
+
+    No memory that is filled from the samples recalls such a token other than by chance.
+
+    Args:
+        probs: p.
+        samples: T, one number or several.
+    """
+    p, T = np.asarray(probs, float), np.asarray(samples, float)
+    check_distribution("probs", p, tolerance=1e-9)
+    is_sure = p == 1
+    with np.errstate(divide="ignore"):
+        unseen = np.exp(T[..., None] * np.log1p(-np.where(is_sure, 0.0, p)))
+    return np.where(is_sure, (T == 0)[..., None], unseen) @ p
+
+
+def sample_exponent(exponent: float) -> float:
+    r"""How fast the mass of unseen tokens falls: it is $T^{-(1 - 1/a)}$ up to a constant, for $p(x) \propto x^{-a}$.
+
+    Tokens up to about $x = T^{1/a}$ are seen; the rest weighs $T^{-(a-1)/a}$ (Cabannes, Dohmatob and Bietti,
+    arXiv 2310.02984).
+
+    Args:
+        exponent: a, above 1.
+    """
+    require(exponent > 1, "exponent > 1", exponent)
+    return 1 - 1 / exponent
