@@ -94,7 +94,7 @@ BAD = [
     ({"problem": sphere("3")}, "problem.num_tokens: must be a whole number, got '3'"),
     ({"problem": {"kind": "own", "name": "../../etc"}}, "problem.name: string should match pattern"),
     ({"problem": 3}, "problem: input should be an object, got 3"),
-    ({"system": {"kind": "matrix"}}, "'biased' or 'network', got 'matrix'"),
+    ({"system": {"kind": "matrix"}}, "'network' or 'attention', got 'matrix'"),
     ({"system": {"layer_norm": 1}}, "system.layer_norm: must be true or false, got 1"),
     ({"record": ["flavour"]}, "record.0.kind: must be 'loss'"),
     ({"record": ["scores"]}, "record.0.kind: 'scores' cannot be chosen here"),

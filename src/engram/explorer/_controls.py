@@ -14,7 +14,8 @@ SEEDS = (0, 2**31 - 1)
 
 _BOUNDS = {
     **{name: (None, most) for name, most in SIZES.items()},
-    "subjects": (None, 50), "relations": (None, 10), "answers": (None, 10),
+    "subjects": (None, 50), "relations": (None, 10), "answers": (None, 10), "num_relations": (None, 10),
+    "num_noise": (None, 16), "noise_tokens": (None, 32), "token_dim": (None, 64), "prompts": (None, 8),
     "exponent": (0, 4), "learning_rate": RATES, "batch_size": (1, 64), "seed": SEEDS, "start_seed": SEEDS,
 }  # fmt: skip
 _FIRST_VALUES = {  # of fields that must be given

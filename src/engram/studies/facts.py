@@ -196,7 +196,7 @@ def _draw_losses(axes: Axes, data: Mapping[str, xr.Dataset], answers: int) -> No
     axes.set(
         xscale="log", xlabel="step", ylabel="loss", title="The relation is learnt first, or not"
     )
-    axes.set_xlim(left=4)
+    axes.set_xlim(left=1)
     axes.legend(loc="lower left")
 
 

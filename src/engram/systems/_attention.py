@@ -13,7 +13,18 @@ from engram._memory_limits import check_fits
 from engram._precision import traceable
 from engram._types import Array, Scalar, Scores
 from engram.particles import AbstractReadout
+from engram.particles._force import pull
+from engram.particles._recall import (
+    centred,
+    class_margins,
+    error_rate,
+    losses,
+    margins,
+    pair_losses,
+    token_losses,
+)
 from engram.problem import Problem, as_key, sphere_rows
+from engram.system import Look
 
 State = dict[str, jax.Array]
 
@@ -25,7 +36,8 @@ class AttentionSystem(AbstractReadout):
     prompts is the same, so that $W_{KQ}$ counts by one vector q alone: $a_z = \langle q, z \rangle$, or the
     softmax of these over the prompt. V starts from zero, q from $\alpha \sum z$: every token counts alike.
 
-    Rows of the law, and what is recorded by token, are prompts: all those of the first fact first.
+    A fact has several prompts, which share its frequency: its loss and its probabilities are their means, and
+    its margin is the least of theirs.
 
     Args:
         problem: The facts, as of `problem.facts`; its inputs are not used, each token has a vector here.
@@ -43,6 +55,7 @@ class AttentionSystem(AbstractReadout):
 
     problem: Problem
     law: Float[Array, "..."]
+    asked: Problem  # each fact as often as it has prompts
     vectors: Float[Array, "Z d"]
     tokens: Int[Array, "P L"]
     start_size: Scalar
@@ -88,20 +101,66 @@ class AttentionSystem(AbstractReadout):
         facts = np.repeat(np.arange(N), C)
         others = np.random.default_rng(start_seed).integers(Z - K, Z, (N * C, num_noise))
         self.tokens = np.column_stack([facts // R, N // R + facts % R, others]).astype(np.int32)
-        self.problem = problem if C == 1 else _repeated(problem, C)
-        self.law = self.problem.law
+        self.problem, self.law, self.asked = problem, problem.law, _repeated(problem, C)
 
     def attended(self, state: State) -> Float[Array, "P L"]:
         """How much each token of each prompt counts: subject, relation, noise."""
         scores = (jnp.asarray(self.vectors) @ state["query"])[jnp.asarray(self.tokens)]
         return scores if self.attention == "linear" else jax.nn.softmax(scores, axis=1)
 
-    def scores(self, state: State) -> Scores:
+    def prompt_scores(self, state: State) -> Float[Array, "P M"]:
+        """The score of every pair of a prompt and a class; the prompts of a fact follow one another."""
         a, U = self.attended(state), jnp.asarray(self.problem.outputs)
         each = (
             jnp.asarray(self.vectors) @ (U @ state["values"]).T
         )  # what a token says of the classes
         return (a[:, :, None] * each[jnp.asarray(self.tokens)]).sum(1)
+
+    def scores(self, state: State) -> Scores:
+        return self._by_fact(self.prompt_scores(state)).mean(1)
+
+    @traceable
+    def recall_probs(self, state: State) -> Scores:
+        return self._by_fact(jax.nn.softmax(self.prompt_scores(state), axis=1)).mean(1)
+
+    def class_margins(self, state: State) -> Scores:
+        return self._by_fact(class_margins(self.asked, self.prompt_scores(state))).min(1)
+
+    @traceable
+    def look(self, state: State, law: Array | None = None) -> Look:
+        asked, w = self.asked, self.prompt_scores(state)
+        least = self._by_fact(margins(asked, w)).min(1)
+        each = self._by_fact(token_losses(asked, w)).mean(1)
+        return Look(self.loss(state, law), error_rate(asked, w), least, each)
+
+    @traceable
+    def loss(self, state: State, law: Array | None = None) -> Float[Array, ""]:
+        law, w = self._law_of_prompts(law), self.prompt_scores(state)
+        if law.ndim == 2:
+            return (law * pair_losses(centred(w))).sum()
+        return law @ losses(self.asked, w)
+
+    @traceable
+    def grad(self, state: State, law: Array | None = None, look: Look | None = None) -> State:
+        del look
+        w, back = jax.vjp(self.prompt_scores, state)
+        return back(pull(self.asked, w, self._law_of_prompts(law)))[0]
+
+    def outline(self, state: State) -> Float[Array, " K"]:
+        w = self.prompt_scores(state)
+        return (w - w.mean(axis=1, keepdims=True)).ravel()
+
+    def _by_fact(self, rows: Array) -> Array:
+        return rows.reshape(self.problem.num_tokens, self.prompts, *rows.shape[1:])
+
+    def _law_of_prompts(self, law: Array | None) -> Array:
+        return (
+            jnp.repeat(jnp.asarray(self.law if law is None else law), self.prompts, axis=0)
+            / self.prompts
+        )
+
+    def size(self, state: State) -> int:
+        return self.asked.size * (self.num_noise + 2) + sum(part.size for part in state.values())
 
     @traceable
     def start(self) -> State:
@@ -120,9 +179,9 @@ class AttentionSystem(AbstractReadout):
                 "`growth_rates` are those of linear attention to orthonormal tokens. Use "
                 "attention='linear' and no token_dim."
             )
-        U, law = np.asarray(self.problem.outputs), np.asarray(self.law)
+        U, law = np.asarray(self.problem.outputs), np.asarray(self._law_of_prompts(None))
         M, Z = len(U), len(np.asarray(self.vectors))
-        pull = law if law.ndim == 2 else law[:, None] * np.eye(M)[np.asarray(self.problem.labels)]
+        pull = law if law.ndim == 2 else law[:, None] * np.eye(M)[np.asarray(self.asked.labels)]
         pull = pull - pull.sum(1, keepdims=True) / M
         counts = np.zeros((len(pull), Z))
         np.add.at(counts, (np.arange(len(pull))[:, None], self.tokens), 1.0)
