@@ -103,7 +103,7 @@ class Tails(AbstractStudy):
         below = np.flatnonzero(head <= LEARNT)
         if not below.size or below[0] == 0:
             raise InputError(
-                f"`optimizers`: no learning rate from 1e-5 to 1e5 lets {table['optimizer']} learn the most frequent tenth in "
+                f"`optimizers`: no learning rate from {np.exp(log_rates[0]):.0e} to {np.exp(log_rates[-1]):.0e} lets {table['optimizer']} learn the most frequent tenth in "
                 f"`head_steps` = {self.head_steps} steps. Give its table a `learning_rate`, or change `head_steps`."
             )
         k = below[0]
