@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engram.figures import _training
+from engram.figures import _training, fig7_transformer
 from engram.figures.fig7_findings import falls, is_together, lowest, verdict
 
 
@@ -40,3 +40,14 @@ def test_a_verdict_weighs_every_place_where_it_could_be_seen():
     assert verdict(*falls([3, 2, 4])) == "Shown in part"
     assert verdict(*falls([3, np.nan])) == "Not shown at this scale"
     assert verdict(*falls([3])) == "Not tested"
+
+
+def test_an_estimate_counts_every_training_and_the_longest_again(monkeypatch):
+    """Again, as a spike that is to be explained may be at its end; and the plain model's losses."""
+    monkeypatch.setattr(fig7_transformer, "_per_sequence", lambda config: (1e-3, 1e-4))
+    settings = fig7_transformer.Settings(
+        dims=(64,), rates=(2.0, 5.0), steps=10, sequences=100, adam_steps=5, adam_batch=8
+    )
+    trainings = 3 * 10 * 100 * 1e-3 + 5 * 8 * 1e-3  # two rates, bigram outputs; Adam
+    expected = trainings + 10 * 100 * 1e-3 + 2 * 100 * 1e-4
+    assert fig7_transformer.estimate(settings) == pytest.approx(expected, rel=1e-12)

@@ -239,6 +239,6 @@ def _say_estimate(name: str, scale: str, out: Path) -> None:
         minutes = module.estimate(settings_at(name, scale)) / 60
         lasts = f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
         _say(
-            f"{name} at the scale {scale!r}: about {lasts} on this machine; runs are kept in "
+            f"{name} at the scale {scale!r}: at most about {lasts} on this machine; runs are kept in "
             f"{out}/{name}-runs, and the same command resumes them"
         )
