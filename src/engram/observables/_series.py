@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from engram._precision import in_input_precision, nan_is_a_result
+from engram._programs import host_program
 from engram._types import Array, PyTree
 from engram.dynamics import AbstractDynamics, AbstractFold, Carry, Moment, filed, with_capacity
 from engram.system import AbstractSystem, Look
@@ -26,7 +26,7 @@ class Shown(AbstractSystem):
 
 @in_input_precision
 @nan_is_a_result()
-@eqx.filter_jit
+@host_program
 def events_of_series(
     events: AbstractFold,
     series: PyTree,
