@@ -1,10 +1,13 @@
 """The harness measures what it says; the benchmarks run. Speed itself is not tested here."""
 
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 
-from engram.bench import Benchmark, Limits, NoPeer, Side, _harness, measure
+from engram.bench import Benchmark, Limits, NoPeer, Side, _harness, measure, processor_seconds
 
 
 class Clock:
@@ -65,6 +68,15 @@ def test_a_missing_peer_says_so():
     row = measure(Benchmark("alone", "one", prepare, "a peer"), Limits(), repeats=1)
     assert (row.peer, row.ratio, row.against) == (None, None, "")
     assert row.note == "it works; no peer here"
+
+
+def test_processor_time_stands_still_while_others_work_and_counts_processes_that_ended():
+    sleep = Benchmark("s", "one", lambda: 2 * [Side(lambda: time.sleep(0.2))])
+    row = measure(sleep, Limits(), repeats=1, clock=processor_seconds)
+    assert row.engram > 10  # a fiftieth of 0.2 s, say, not 5 per second
+    before = processor_seconds()
+    subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+    assert processor_seconds() - before > 0.01
 
 
 def test_limits_are_positive_and_combine():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engram.bench._limits import Limits as Limits
     from engram.bench._process import peak_bytes as peak_bytes
     from engram.bench._process import pin_threads as pin_threads
+    from engram.bench._process import processor_seconds as processor_seconds
     from engram.bench._torch import NoPeer as NoPeer
 
 # In the order in which they import one another.

@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ def pin_threads(threads: int) -> int:
         os.sched_setaffinity(0, cores)
         return len(cores)
     return threads
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and of those that it has waited for: other work does not count."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def peak_bytes() -> int:

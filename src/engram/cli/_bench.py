@@ -25,6 +25,7 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     threads: Annotated[int, typer.Option(min=1, help="Number of cores for both sides.")] = 1,
     repeats: Annotated[int, typer.Option(min=1, help="Number of timed rounds, interleaved.")] = 31,
+    processor: Annotated[bool, typer.Option("--processor-time", help="Count processor time, on a machine that has other work.")] = False,
     growth: Annotated[bool, typer.Option("--growth", help="Measure how cost grows with N, M, d and grid cells, and fit exponents.")] = False,
     since: Annotated[Path | None, typer.Option("--compare", metavar="FILE.json", help="Say what became slower or faster since this output of --json.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the results, FILE.png, .pdf or .svg.")] = None,
@@ -36,7 +37,11 @@ def bench(
     quartile range). All benchmarks take about eight minutes. PyTorch is optional: `make bench` installs it.
     """
     check_picture("--plot", plot)
-    for option, is_given in (("NAME", names), ("--compare", since)):
+    for option, is_given in (
+        ("NAME", names),
+        ("--compare", since),
+        ("--processor-time", processor),
+    ):
         if growth and is_given:
             raise InputError(
                 f"--growth has benchmarks of its own, got {option} as well. Leave one of them out."
@@ -65,9 +70,11 @@ def bench(
     # A line, not a spinner: a spinner would take turns on the cores that are being timed.
     say = lambda text: Console(stderr=True).print(f"[dim]{text}[/dim]")
     rows: list[Any] = (
-        measure_growth(say) if growth else _ratios(names or _known(earlier), repeats, say)
+        measure_growth(say)
+        if growth
+        else _ratios(names or _known(earlier), repeats, processor, say)
     )
-    where = f"{cores} core{'s' if cores > 1 else ''}"
+    where = f"{cores} core{'s' if cores > 1 else ''}{', processor time' if processor else ''}"
     if as_json:
         json.dump([dataclasses.asdict(row) for row in rows], sys.stdout, indent=2)
         print()
@@ -80,8 +87,12 @@ def bench(
         write_picture((draw_growth if growth else draw_ratios)(rows, title), plot, sys.stderr)
 
 
-def _ratios(names: list[str], repeats: int, say: Callable[[str], None]) -> list["Measured"]:
-    from engram.bench import BENCHMARKS, Limits, measure
+def _ratios(
+    names: list[str], repeats: int, processor: bool, say: Callable[[str], None]
+) -> list["Measured"]:
+    from engram.bench import BENCHMARKS, Limits, measure, processor_seconds
+
+    clock = processor_seconds if processor else None
 
     chosen = {
         name: [each for each in BENCHMARKS if each == name or each.startswith(f"{name}-")]
@@ -97,7 +108,7 @@ def _ratios(names: list[str], repeats: int, say: Callable[[str], None]) -> list[
     limits, rows = Limits(), []
     for index, name in enumerate(wanted):
         say(f"{index + 1} of {len(wanted)}, {name}: {BENCHMARKS[name].unit}")
-        rows.append(measure(BENCHMARKS[name], limits, repeats=repeats))
+        rows.append(measure(BENCHMARKS[name], limits, repeats=repeats, clock=clock))
     return rows
 
 

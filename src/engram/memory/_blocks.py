@@ -14,16 +14,19 @@ from jax.sharding import PartitionSpec as P
 from engram._types import Array
 
 # A block of scores near this many entries stays in cache between the matrix products and the
-# exponentials; fewer rows than the second number would slow the products down.
+# exponentials; fewer rows than the second number would slow the products down, but beyond
+# the third memory counts for more.
 _ENTRIES = 2**19
 _LEAST_ROWS = 256
+_MOST_ENTRIES = 2**25
 
 
 def choose_block(N: int, M: int, block_size: int | None) -> int:
     """How many tokens at a time: as asked, or few enough to fit, in blocks of equal length."""
     if block_size is not None:
         return min(N, block_size)
-    num_blocks = -(-N // max(_LEAST_ROWS, _ENTRIES // M))
+    rows = max(_ENTRIES, min(_LEAST_ROWS * M, _MOST_ENTRIES)) // M
+    num_blocks = -(-N // max(rows, 1))
     return -(-N // num_blocks)
 
 
