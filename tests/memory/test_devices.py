@@ -4,11 +4,14 @@ import json
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 
 import engram
+from engram import memory
 from engram._checks import InputError
+from engram._devices import shared_among
 
 EPS = np.finfo(float).eps
 SCRIPT = """
@@ -82,3 +85,24 @@ def test_particles_are_not_shared():
             devices=2,
             space="particles",
         )
+
+
+def test_other_platforms_get_products_without_what_only_helps_a_cpu(monkeypatch):
+    problem = engram.gaussian(0, 9, 7, 5)
+    W = np.random.default_rng(0).standard_normal((5, 5))
+    on_cpu = memory.grad(problem, W)
+
+    def program(block):
+        with jax.enable_x64(True):
+            return str(jax.make_jaxpr(lambda W: memory.grad(problem, W, block_size=block))(W))
+
+    assert "optimization_barrier" in program(4)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert "optimization_barrier" not in program(5)  # another block, so that it is traced again
+    np.testing.assert_allclose(memory.grad(problem, W, block_size=5), on_cpu, rtol=1e-12)
+
+
+def test_devices_are_those_that_jax_has_whatever_they_are(monkeypatch):
+    monkeypatch.setattr(jax, "devices", lambda: ["a GPU", "another"])
+    with pytest.raises(InputError, match="at most 2"), shared_among(3):
+        pass
