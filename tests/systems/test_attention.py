@@ -28,7 +28,7 @@ def test_a_prompt_has_its_subject_its_relation_and_noise():
     assert (tokens[..., 0] == np.arange(S)[:, None, None]).all()
     assert (tokens[..., 1] == S + np.arange(R)[None, :, None]).all()
     assert set(tokens[..., 2:].ravel()) == set(range(S + R, S + R + 5))
-    np.testing.assert_array_equal(np.repeat(FACTS.targets, 2), system.asked.targets)
+    np.testing.assert_array_equal(np.repeat(FACTS.targets, 2), system.asked.problem.targets)
 
 
 def test_a_fact_is_what_its_prompts_are():

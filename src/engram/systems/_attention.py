@@ -13,20 +13,30 @@ from engram._memory_limits import check_fits
 from engram._precision import traceable
 from engram._types import Array, Scalar, Scores
 from engram.particles import AbstractReadout
-from engram.particles._force import pull
-from engram.particles._recall import (
-    centred,
-    class_margins,
-    error_rate,
-    losses,
-    margins,
-    pair_losses,
-    token_losses,
-)
 from engram.problem import Problem, as_key, sphere_rows
 from engram.system import Look
 
 State = dict[str, jax.Array]
+
+
+class _Prompts(AbstractReadout):
+    """Every prompt as a token of its own."""
+
+    problem: Problem  # each fact as often as it has prompts
+    law: Float[Array, "..."]
+    vectors: Float[Array, "Z d"]
+    tokens: Int[Array, "P L"]
+    attention: str = eqx.field(static=True)
+
+    def attended(self, state: State) -> Float[Array, "P L"]:
+        scores = (jnp.asarray(self.vectors) @ state["query"])[jnp.asarray(self.tokens)]
+        return scores if self.attention == "linear" else jax.nn.softmax(scores, axis=1)
+
+    def scores(self, state: State) -> Scores:
+        a, U = self.attended(state), jnp.asarray(self.problem.outputs)
+        # What a token says of the classes.
+        each = jnp.asarray(self.vectors) @ (U @ state["values"]).T
+        return (a[:, :, None] * each[jnp.asarray(self.tokens)]).sum(1)
 
 
 class AttentionSystem(AbstractReadout):
@@ -55,9 +65,7 @@ class AttentionSystem(AbstractReadout):
 
     problem: Problem
     law: Float[Array, "..."]
-    asked: Problem  # each fact as often as it has prompts
-    vectors: Float[Array, "Z d"]
-    tokens: Int[Array, "P L"]
+    asked: _Prompts
     start_size: Scalar
     num_relations: int = eqx.field(static=True)
     attention: str = eqx.field(static=True)
@@ -97,24 +105,22 @@ class AttentionSystem(AbstractReadout):
         check_fits(
             8 * (Z * d + 4 * N * C * (num_noise + 2) * d), num_noise=num_noise + 1, token_dim=d
         )
-        self.vectors = np.eye(Z) if token_dim is None else sphere_rows(as_key(start_seed), Z, d)
+        vectors = np.eye(Z) if token_dim is None else sphere_rows(as_key(start_seed), Z, d)
         facts = np.repeat(np.arange(N), C)
         others = np.random.default_rng(start_seed).integers(Z - K, Z, (N * C, num_noise))
-        self.tokens = np.column_stack([facts // R, N // R + facts % R, others]).astype(np.int32)
-        self.problem, self.law, self.asked = problem, problem.law, _repeated(problem, C)
+        tokens = np.column_stack([facts // R, N // R + facts % R, others]).astype(np.int32)
+        self.problem, self.law, asked = problem, problem.law, _repeated(problem, C)
+        self.asked = _Prompts(
+            problem=asked, law=asked.law, vectors=vectors, tokens=tokens, attention=attention
+        )
 
     def attended(self, state: State) -> Float[Array, "P L"]:
         """How much each token of each prompt counts: subject, relation, noise."""
-        scores = (jnp.asarray(self.vectors) @ state["query"])[jnp.asarray(self.tokens)]
-        return scores if self.attention == "linear" else jax.nn.softmax(scores, axis=1)
+        return self.asked.attended(state)
 
     def prompt_scores(self, state: State) -> Float[Array, "P M"]:
         """The score of every pair of a prompt and a class; the prompts of a fact follow one another."""
-        a, U = self.attended(state), jnp.asarray(self.problem.outputs)
-        each = (
-            jnp.asarray(self.vectors) @ (U @ state["values"]).T
-        )  # what a token says of the classes
-        return (a[:, :, None] * each[jnp.asarray(self.tokens)]).sum(1)
+        return self.asked.scores(state)
 
     def scores(self, state: State) -> Scores:
         return self._by_fact(self.prompt_scores(state)).mean(1)
@@ -124,47 +130,42 @@ class AttentionSystem(AbstractReadout):
         return self._by_fact(jax.nn.softmax(self.prompt_scores(state), axis=1)).mean(1)
 
     def class_margins(self, state: State) -> Scores:
-        return self._by_fact(class_margins(self.asked, self.prompt_scores(state))).min(1)
+        return self._by_fact(self.asked.class_margins(state)).min(1)
 
     @traceable
     def look(self, state: State, law: Array | None = None) -> Look:
-        asked, w = self.asked, self.prompt_scores(state)
-        least = self._by_fact(margins(asked, w)).min(1)
-        each = self._by_fact(token_losses(asked, w)).mean(1)
-        return Look(self.loss(state, law), error_rate(asked, w), least, each)
+        look = self.asked.look(state, self._law_of_prompts(law))
+        by_fact = self._by_fact
+        return Look(
+            look.loss, look.error, by_fact(look.margins).min(1), by_fact(look.token_losses).mean(1)
+        )
 
     @traceable
     def loss(self, state: State, law: Array | None = None) -> Float[Array, ""]:
-        law, w = self._law_of_prompts(law), self.prompt_scores(state)
-        if law.ndim == 2:
-            return (law * pair_losses(centred(w))).sum()
-        return law @ losses(self.asked, w)
+        return self.asked.loss(state, self._law_of_prompts(law))
 
     @traceable
     def grad(self, state: State, law: Array | None = None, look: Look | None = None) -> State:
-        del look
-        w, back = jax.vjp(self.prompt_scores, state)
-        return back(pull(self.asked, w, self._law_of_prompts(law)))[0]
+        return self.asked.grad(state, self._law_of_prompts(law))
 
     def outline(self, state: State) -> Float[Array, " K"]:
-        w = self.prompt_scores(state)
-        return (w - w.mean(axis=1, keepdims=True)).ravel()
+        return self.asked.outline(state)
 
     def _by_fact(self, rows: Array) -> Array:
         return rows.reshape(self.problem.num_tokens, self.prompts, *rows.shape[1:])
 
     def _law_of_prompts(self, law: Array | None) -> Array:
-        return (
-            jnp.repeat(jnp.asarray(self.law if law is None else law), self.prompts, axis=0)
-            / self.prompts
-        )
+        law = jnp.asarray(self.law if law is None else law)
+        return jnp.repeat(law, self.prompts, axis=0) / self.prompts
 
     def size(self, state: State) -> int:
-        return self.asked.size * (self.num_noise + 2) + sum(part.size for part in state.values())
+        return self.asked.problem.size * (self.num_noise + 2) + sum(
+            part.size for part in state.values()
+        )
 
     @traceable
     def start(self) -> State:
-        Z = jnp.asarray(self.vectors)
+        Z = jnp.asarray(self.asked.vectors)
         values = jnp.zeros((self.problem.output_dim, Z.shape[1]), Z.dtype)
         return {"query": jnp.asarray(self.start_size * Z.sum(0)), "values": values}
 
@@ -180,11 +181,15 @@ class AttentionSystem(AbstractReadout):
                 "attention='linear' and no token_dim."
             )
         U, law = np.asarray(self.problem.outputs), np.asarray(self._law_of_prompts(None))
-        M, Z = len(U), len(np.asarray(self.vectors))
-        pull = law if law.ndim == 2 else law[:, None] * np.eye(M)[np.asarray(self.asked.labels)]
+        M, Z = len(U), len(self.asked.vectors)
+        pull = (
+            law
+            if law.ndim == 2
+            else law[:, None] * np.eye(M)[np.asarray(self.asked.problem.labels)]
+        )
         pull = pull - pull.sum(1, keepdims=True) / M
         counts = np.zeros((len(pull), Z))
-        np.add.at(counts, (np.arange(len(pull))[:, None], self.tokens), 1.0)
+        np.add.at(counts, (np.arange(len(pull))[:, None], self.asked.tokens), 1.0)
         return np.linalg.norm(counts.T @ pull @ U, axis=1)
 
 
