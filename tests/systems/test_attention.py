@@ -24,7 +24,7 @@ def double(x64):
 
 def test_a_prompt_has_its_subject_its_relation_and_noise():
     system = AttentionSystem(FACTS, R, num_noise=4, noise_tokens=5, prompts=2)
-    tokens = np.asarray(system.tokens).reshape(S, R, 2, 6)
+    tokens = np.asarray(system.asked.tokens).reshape(S, R, 2, 6)
     assert (tokens[..., 0] == np.arange(S)[:, None, None]).all()
     assert (tokens[..., 1] == S + np.arange(R)[None, :, None]).all()
     assert set(tokens[..., 2:].ravel()) == set(range(S + R, S + R + 5))
