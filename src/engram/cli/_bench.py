@@ -5,6 +5,7 @@ import datetime
 import json
 import platform
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,7 +93,7 @@ def _ratios(
 ) -> list["Measured"]:
     from engram.bench import BENCHMARKS, Limits, measure, processor_seconds
 
-    clock = processor_seconds if processor else None
+    clock = processor_seconds if processor else time.perf_counter
 
     chosen = {
         name: [each for each in BENCHMARKS if each == name or each.startswith(f"{name}-")]
@@ -105,7 +106,7 @@ def _ratios(
             "`engram bench --list` says what each is."
         )
     wanted = list(dict.fromkeys(sum(chosen.values(), [])) or BENCHMARKS)
-    limits, rows = Limits(), []
+    limits, rows = Limits(clock), []
     for index, name in enumerate(wanted):
         say(f"{index + 1} of {len(wanted)}, {name}: {BENCHMARKS[name].unit}")
         rows.append(measure(BENCHMARKS[name], limits, repeats=repeats, clock=clock))
