@@ -101,7 +101,7 @@ def draw(table: dict) -> None:
             for axes, dim in zip(column, (64, 128), strict=True):
                 for rate, loss in by_rate(part["runs"], dim).items():
                     draw_losses(axes, np.arange(len(loss)), {rate: loss})
-                axes.set_xlim(0, None)
+                axes.set_xlim(0, part["steps"])
                 axes.set_ylim(0.01, 30)
             column[0].set_title(
                 f"{scale}: {part['sequences']:,} sequences\nof {part['length']}", fontsize=8
