@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engram import memory
 from engram._checks import InputError, check_count
 from engram._types import ArrayLike, Numbers
 from engram.capacity._least_error import LeastError, min_error
@@ -44,13 +43,19 @@ def calibration(problem: Problem, *, max_programs: int = 5000) -> Calibration:
 
 def forgotten_tokens(problem: Problem, best: LossMinimiser) -> np.ndarray:
     """The tokens that occur and have no positive margin where the loss is least."""
-    m = np.array(memory.class_margins(problem, best.weights))
+    m = _class_margins(problem, best.weights)
     if best.direction is not None:
         # At infinity the direction decides, class by class; what it leaves at zero the rest decides.
-        far = np.asarray(memory.class_margins(problem, best.direction))
+        far = _class_margins(problem, best.direction)
         m = np.where(np.abs(far) > 1e-9 * np.abs(far).max(), np.where(far > 0, np.inf, -np.inf), m)
     m[np.arange(len(m)), problem.labels] = np.inf
     return np.flatnonzero((m.min(1) <= 0) & (np.asarray(problem.probs) > 0))
+
+
+def _class_margins(problem: Problem, W: ArrayLike) -> np.ndarray:
+    """`memory.class_margins`, which would compile a program for each shape."""
+    w = np.asarray(problem.inputs) @ np.asarray(W).T @ np.asarray(problem.outputs).T
+    return w[np.arange(len(w)), problem.labels][:, None] - w
 
 
 def storage_probability(num_tokens: ArrayLike, dim: int) -> Numbers:

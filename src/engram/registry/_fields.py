@@ -1,6 +1,7 @@
 """Field: one number or choice of something that has a name, with all that is said of it anywhere."""
 
 import dataclasses
+import functools
 import inspect
 import types
 import typing
@@ -88,6 +89,7 @@ class Field:
         return value
 
 
+@functools.cache
 def forms_of(type_: Any) -> tuple[Any, ...]:
     """The members of a union, or the type itself, without None."""
     is_union = typing.get_origin(type_) in (typing.Union, types.UnionType)
