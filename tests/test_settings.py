@@ -85,6 +85,7 @@ TABLE = {
         "sphere_rows": (0, 2, 3),
         "rows_with_gram": (single(np.eye(2)),),
         "from_gram": (np.eye(2), single(np.eye(2))),
+        "facts": lambda: problem.facts(0, 2, 2, 2, 4),
         "from_text": lambda: problem.from_text(None, 3, top=4),
         "from_text_file": lambda: problem.from_text_file(None, 3, top=4),
         "from_counts": lambda: problem.from_counts(np.eye(3, 4), 3),
@@ -121,6 +122,20 @@ TABLE = {
         "storage_error": (single(np.eye(3)), single(np.eye(3)), np.arange(3), "frequency"),
         "num_stored": (single(np.eye(3)), single(np.eye(3))),
         "capacity_curve": lambda: capacity.capacity_curve([2], draws=2),
+        "outer_product_errors": lambda: capacity.outer_product_errors(
+            single(np.eye(3)), single(np.eye(3)), np.arange(3), np.full((1, 3), 1 / 3), np.full(3, 1 / 3)
+        ),
+        "scheme_errors": lambda: capacity.scheme_errors([2], 4, 2, 1.5, 2, 0, lambda *_: None),
+        "sampled_scheme_errors": lambda: capacity.sampled_scheme_errors(
+            [2], [8], 4, 2, 1.5, 2, 0, lambda *_: None
+        ),
+        "learned_errors": lambda: capacity.learned_errors(
+            {"optimizer": "adam", "learning_rate": 0.1}, 3, [2], 4, 2, 1.5, 2, 0, lambda *_: None
+        ),
+        "one_pass_errors": lambda: capacity.one_pass_errors(
+            2, {"optimizer": "plain"}, False, [2], [8], [0.1], 4, 2, 1.5, 2, 0, lambda *_: None
+        ),
+        "trained_capacity": lambda: capacity.trained_capacity(2, steps=3, draws=2, most=4),
     },
     planes: {
         "landscape": lambda: engram.landscape(
@@ -349,6 +364,7 @@ GIVEN = {
     "skip": 2, "keep": 2, "count": 1, "signals": single([0.5, 1.0]), "num_tokens": 50,
 }  # fmt: skip
 UNLIKE = {
+    "scaling.list_parameters": {"share": 0.5},
     "binary.weights_from_margins": {"start": np.eye(2)},
     "large_steps.horizon_bound": {"steps": single(500.0)},
     "binary.expansion_constant": {"rate": 1.5, "learning_rate": 2.0},
