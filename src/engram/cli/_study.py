@@ -46,9 +46,9 @@ def study(
     folder = out or Path("out/studies") / (Path(what).stem if what.endswith(".toml") else name)
     check_out(folder)
     console = Console(soft_wrap=True, highlight=False)
-    lasts = (
-        "seconds" if tiny else f"about {max(asked.minutes, 1):.0f} minutes at the usual settings"
-    )
+    minutes = max(round(asked.minutes), 1)
+    lasts = f"about {minutes} minute{'s' * (minutes > 1)} at the usual settings"
+    lasts = "seconds" if tiny else lasts
     console.print(f"[bold]{escape(name)}[/bold]  {escape(asked.title)}  ({lasts})")
     try:
         with _Bars(progress_bar) as report:
@@ -117,9 +117,9 @@ def _print(console: Console, result: Any) -> None:
 
     for finding in result.findings:
         console.print(f" · {escape(finding)}")
-    shown = Table(*HEADS, box=None, pad_edge=False, header_style="dim")
+    shown = Table(*HEADS[:-1], box=None, pad_edge=False, header_style="dim")
     for row in result.rows:
-        shown.add_row(*map(escape, cells(row)))
+        shown.add_row(*map(escape, cells(row)[:-1]))  # sources are on the page
     if result.rows:
         Console(highlight=False).print(shown)
     known = [row for row in result.rows if row.is_met is not None]
