@@ -165,7 +165,7 @@ def read_rate(learning_rate: Any, steps: int) -> Any:
     return rate
 
 
-def rate_at(rate: Array, index: Array) -> Float[Array, ""]:
+def rate_at(rate: Array, index: Array | int) -> Float[Array, ""]:
     rate = jnp.asarray(rate)
     return rate if rate.ndim == 0 else rate[jnp.minimum(index, len(rate) - 1)]
 
