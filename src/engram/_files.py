@@ -2,13 +2,17 @@
 
 import contextlib
 import json
+import math
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from engram._errors import InputError
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")  # keys that TOML needs no quotes for
 
 
 @contextlib.contextmanager
@@ -82,7 +86,10 @@ def _short(value: Any) -> str:
 def toml_value(value: Any) -> str:
     """A plain value as TOML writes it."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml_value(each)}" for key, each in value.items()) + "}"
+        key = lambda name: name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+        return "{" + ", ".join(f"{key(k)} = {toml_value(each)}" for k, each in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_value, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # nan, inf
     return json.dumps(value, ensure_ascii=False)

@@ -91,7 +91,8 @@ def test_the_study_at_a_tiny_size():
     listed = rows["parameters over N, lists of 0.25 N, d = 4"]
     assert listed.reference == pytest.approx(scaling.list_parameters(0.25))
     known = [name for name, row in rows.items() if row.reference is not None and "log N" in name]
-    assert known == ["parameters over N log N, learnt W, 99%, carried to d = 256 by the law"]
+    assert known == []  # 1.3 was measured at much larger dimensions
+    assert "parameters over N log N, learnt W, 99%, carried to d = 256 by the law" in rows
 
 
 def test_the_example_prints_what_it_says(capsys):

@@ -116,6 +116,61 @@ def test_settings_are_checked(own, settings, match):
         engram.study("own", **settings)
 
 
+def test_lists_must_not_be_empty_and_a_spec_is_not_tiny(own, tmp_path):
+    with pytest.raises(InputError, match=r"study.rates: must not be empty, got \[\]"):
+        engram.study("own", rates=[])
+    path = tmp_path / "mine.toml"
+    path.write_text(spec_text(read_study("own")))
+    with pytest.raises(InputError, match="Leave one out"):
+        engram.study(path, tiny=True)
+
+
+def test_a_part_is_computed_again_if_a_plugin_that_it_names_changed(tmp_path):
+    plugin = tmp_path / "slow_descent.py"
+    text = """
+import engram
+from engram.registry import register
+
+@register("optimizer", "slowly")
+def slowly(learning_rate: float = 1.0):
+    return engram.dynamics.plain(SCALE * learning_rate)
+"""
+    known = dict(entries("optimizer"))
+    part = lambda optimizers: xr.Dataset({"x": len(optimizers)})
+    try:
+        for scale, reused in (("1.0", []), ("1.0", ["x"]), ("5.0", [])):
+            plugin.write_text(text.replace("SCALE", scale))
+            entries("optimizer").pop("slowly", None)
+            sys.modules.pop("slow_descent", None)
+            load_plugin(str(plugin))
+            work = Work(tmp_path / "parts")
+            work.keep("x", part, optimizers=["sign", {"optimizer": "slowly"}])
+            assert work.reused == reused
+    finally:
+        sys.modules.pop("slow_descent", None)
+        entries("optimizer").clear()
+        entries("optimizer").update(known)
+
+
+def test_a_sweep_whose_function_changed_begins_again(tmp_path):
+    sweeps = []
+    for power in (2, 2, 3):
+        values = (
+            Work(tmp_path).sweep("p", lambda n, power=power: n**power, {"n": np.arange(3.0)}).value
+        )
+        sweeps.append(values.values.tolist())
+    assert sweeps == [[0, 1, 4], [0, 1, 4], [0, 1, 8]]
+
+
+def test_other_settings_have_a_folder_of_their_own(own, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words in (["own"], ["own", "--tiny"], ["own", "--tiny", "--set", "rates=[0.5]"]):
+        assert command(*words).exit_code == 0
+    folders = sorted(path.name for path in (tmp_path / "out" / "studies").iterdir())
+    assert len(folders) == 3
+    assert folders[0] == "own"
+
+
 def test_an_unknown_study_is_refused_with_those_that_come_close(own):
     with pytest.raises(InputError, match="Did you mean 'own'"):
         engram.study("owm")

@@ -1,5 +1,7 @@
 """`engram study`: a question that the paper leaves open, asked and answered with numbers."""
 
+import hashlib
+import json
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +24,7 @@ def study(
     spec: Annotated[bool, typer.Option("--spec", help="Print the study as a spec, to be copied and changed.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", help="Begin from settings with which it takes seconds, too few for most conclusions.")] = False,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="SETTING=VALUE", help="Change a setting, in TOML syntax; repeat for more.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to write to; default out/studies/NAME.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write to; default out/studies/NAME, and a folder of its own for other settings.")] = None,
     plugin: Plugin = None,
 ) -> None:  # fmt: skip
     """Study a question beyond the paper: compute, compare with published numbers, draw, and write a page.
@@ -43,7 +45,7 @@ def study(
         print(spec_text(asked), end="")
         return
     name = str(asked.settings()["name"])
-    folder = out or Path("out/studies") / (Path(what).stem if what.endswith(".toml") else name)
+    folder = out or Path("out/studies") / _folder_name(what, asked)
     check_out(folder)
     console = Console(soft_wrap=True, highlight=False)
     minutes = max(round(asked.minutes), 1)
@@ -97,6 +99,18 @@ def _list() -> None:
     console.print("engram study NAME asks one; engram study NAME --spec prints it to be changed.")
 
 
+def _folder_name(what: str, asked: Any) -> str:
+    """The study's or the spec's name; with other settings than the usual ones each has a folder of its own."""
+    from engram.registry import table
+    from engram.studies import read_study
+
+    settings, stem = table(asked), Path(what).stem if what.endswith(".toml") else what
+    if settings == table(read_study(str(settings["name"]))):
+        return stem
+    text = json.dumps(settings, sort_keys=True)
+    return f"{stem}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
 def _settings(given: list[str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for text in given:
@@ -123,6 +137,9 @@ def _print(console: Console, result: Any) -> None:
     if result.rows:
         Console(highlight=False).print(shown)
     known = [row for row in result.rows if row.is_met is not None]
+    if not known:
+        console.print(f"no known number applies at these settings; {result.seconds:.0f} s")
+        return
     console.print(
         f"{sum(bool(row.is_met) for row in known)} of {len(known)} known numbers are met; {result.seconds:.0f} s"
     )

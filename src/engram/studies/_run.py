@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,6 +107,10 @@ def read_study(
     if isinstance(what, Mapping):
         given = dict(what)
     elif str(what).endswith(".toml"):
+        if tiny:
+            raise InputError(
+                "`tiny` begins from a study's own settings, and a spec has its own. Leave one out."
+            )
         source, tables = str(what), read_toml(Path(what))
         faults = Faults(source)
         faults.unknown(tables, ["study"])
@@ -121,6 +126,9 @@ def read_study(
     faults.check()
     usual = entry_of("study", given["name"]).load().tiny if tiny else {}
     complete = read_table("study", given | dict(usual) | settings, faults)
+    for name, value in complete.items():
+        if value == [] and name not in entry_of("study", given["name"]).load().optional:
+            faults.add(f"study.{name}", "must not be empty, got []. Give one value at least.")
     faults.check()
     return make("study", complete)
 
@@ -140,12 +148,17 @@ def _claim(folder: Path, asked: AbstractStudy) -> None:
     """Refuse a folder that holds another study; otherwise say in it which one this is."""
     name, spec = str(asked.settings()["name"]), folder / "study.toml"
     clear_leftovers(folder, ["study", name])
-    if spec.exists():
-        before = read_toml(spec).get("study", {})
+    if spec.exists() and any(folder.glob("parts/*")):  # else nothing would be lost
+        try:
+            before = read_toml(spec).get("study", {})
+        except InputError as error:
+            raise InputError(
+                f"`out` holds a study whose settings cannot be read: {error} Name another folder."
+            ) from None
         if changed := changes_between(before, table(asked), "there"):
             raise InputError(
                 f"`out` holds a study with other settings: {folder} ({'; '.join(changed)}). Name another "
-                "folder, or remove this one."
+                "folder."
             )
         return
     with written_whole(spec) as partial:
@@ -172,10 +185,19 @@ def _write(result: StudyResult, folder: Path) -> list[Path]:
         "commit": commit(),
     }  # fmt: skip
     with written_whole(files[3]) as partial:
-        text = json.dumps(record, indent=2, ensure_ascii=False)
+        text = json.dumps(_finite(record), indent=2, ensure_ascii=False, allow_nan=False)
         partial.write_text(text + "\n", encoding="utf-8")
     write_page(files[0], asked.title, asked.question, _sections(result))
     return files
+
+
+def _finite(value: Any) -> Any:
+    """With null for numbers that are not finite, which JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _sections(result: StudyResult) -> list[Section]:

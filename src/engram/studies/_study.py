@@ -65,6 +65,7 @@ class AbstractStudy(abc.ABC):
     known: ClassVar[tuple[str, ...]] = ()
     open: ClassVar[tuple[str, ...]] = ()
     minutes: ClassVar[float] = 1.0  # at the defaults, on two cores
+    optional: ClassVar[tuple[str, ...]] = ()  # lists that may be empty: then a part is left out
     tiny: ClassVar[Mapping[str, Any]] = {}  # settings with which all of it takes seconds
 
     @abc.abstractmethod

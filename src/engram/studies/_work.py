@@ -1,10 +1,11 @@
 """Work: the parts of a study, each computed once and kept, so that a study can be resumed."""
 
+import functools
 import hashlib
 import importlib.metadata
 import inspect
 import json
-import sys
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import engram
 from engram._checks import InputError
 from engram._files import written_whole
 from engram._foreign_files import check_hdf5
+from engram.registry import KINDS, entries, origins
 from engram.sweeps import Fingerprint, sweep
 
 Report = Callable[[str, int, int], None]  # a part, how much of it is done, of how much
@@ -35,15 +37,30 @@ class Work:
     def sweep(self, name: str, what: Any, axes: Any = None, **options: Any) -> xr.Dataset:
         """A part that is a sweep: what `engram.sweep` takes, resumed chunk by chunk."""
         if callable(what) and _is_ours(what):
-            options.setdefault("version", _source(what))
-        store = None if self.folder is None else self.folder / f"{name}.zarr"
-        data = sweep(what, axes, store=store, progress=self._of(name), **options)
+            options.setdefault("version", f"{what.__module__}.{what.__qualname__} {_library()}")
+        if self.folder is None:
+            data = sweep(what, axes, progress=self._of(name), **options)
+        else:
+            store = self.folder / f"{name}.zarr"
+            self._begin_again_if_changed(store, what, [what, axes, options])
+            data = sweep(what, axes, store=store, progress=self._of(name), **options)
         return data.load().drop_attrs(deep=False).assign_attrs(kind="engram sweep")
+
+    def _begin_again_if_changed(self, store: Path, what: Any, given: Any) -> None:
+        """Remove the store of a sweep that was made of something else; a sweep would refuse it."""
+        mark, made_of = (
+            store.with_suffix(".made-of"),
+            _made_of(what if callable(what) else None, given),
+        )
+        if store.exists() and not (mark.exists() and mark.read_text(encoding="utf-8") == made_of):
+            shutil.rmtree(store)
+        with written_whole(mark) as partial:
+            partial.write_text(made_of, encoding="utf-8")
 
     def keep(self, name: str, function: Callable[..., xr.Dataset], /, **given: Any) -> xr.Dataset:
         """A part that a function computes as a dataset, kept when it is done.
 
-        It is computed again if the arguments, the function's code, or the versions of engram or JAX differ.
+        It is computed again if the arguments, plugins that they name, the code or the version of JAX differ.
 
         Args:
             name: Of the part.
@@ -55,7 +72,7 @@ class Work:
         )  # fmt: skip
         if self.folder is None:
             return function(**given, **extra)
-        path, made_of = self.folder / f"{name}.nc", _made_of(name, function, given)
+        path, made_of = self.folder / f"{name}.nc", _made_of(function, _plain(name, given))
         if path.exists():
             kept = _read(path)
             if kept is not None and kept.attrs.pop("made_of", None) == made_of:
@@ -80,25 +97,43 @@ def _is_ours(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("engram.")
 
 
-def _source(function: Any) -> str:
-    """What stands for a function of engram's own: the source of its module."""
-    text = inspect.getsource(sys.modules[function.__module__])
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return f"{function.__module__}.{function.__qualname__} {digest}"
+@functools.cache
+def _library() -> str:
+    """The fingerprint of engram's own code."""
+    root, digest = Path(engram.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
-def _made_of(name: str, function: Any, given: dict[str, Any]) -> str:
-    """The fingerprint of all that a part depends on."""
-    versions = [engram.__version__, importlib.metadata.version("jax")]
-    code = _source(function) if _is_ours(function) else Fingerprint(function).hash
+def _plain(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a part, if they can be written down."""
     try:
-        plain = json.dumps(given, sort_keys=True)
+        json.dumps(given)
     except TypeError:
         raise InputError(
             f"the arguments of part {name!r} must be numbers, names, lists and tables, got {given!r}. "
             "Build other objects within the function."
         ) from None
-    return hashlib.sha256("\n".join([*versions, code, plain]).encode()).hexdigest()
+    return given
+
+
+def _made_of(function: Any, given: Any) -> str:
+    """The fingerprint of all that a part depends on: code, arguments, plugins that they name, versions."""
+    code = "" if function is None or _is_ours(function) else Fingerprint(function).hash
+    text = json.dumps(given, sort_keys=True, default=_written_out)
+    names = {
+        entry.name: entry for kind in KINDS for entry in entries(kind).values() if entry.origin
+    }
+    plugins = origins(entry for name, entry in sorted(names.items()) if json.dumps(name) in text)
+    parts = [_library(), importlib.metadata.version("jax"), code, text, json.dumps(plugins)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _written_out(value: Any) -> Any:
+    return (
+        value.tolist() if hasattr(value, "tolist") else getattr(value, "__qualname__", str(value))
+    )
 
 
 def _read(path: Path) -> xr.Dataset | None:
@@ -106,5 +141,5 @@ def _read(path: Path) -> xr.Dataset | None:
     try:
         check_hdf5(path)
         return xr.load_dataset(path, engine="h5netcdf")
-    except (OSError, ValueError, KeyError, InputError):
+    except Exception:  # whatever a damaged file makes of HDF5
         return None

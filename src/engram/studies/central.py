@@ -200,6 +200,7 @@ class Central(AbstractStudy):
         "How long descent waits, above the edge, until an oscillation that had died out has grown again.",
     )
     minutes: ClassVar[float] = 3
+    optional: ClassVar[tuple[str, ...]] = ("figures", "systems")
     tiny: ClassVar[Mapping[str, Any]] = {
         "figures": ["fig2"], "rates": [10.0], "points": 12, "systems": [], "transformer_steps": 0,
     }  # fmt: skip

@@ -153,6 +153,12 @@ class Edge(AbstractStudy):
     minutes: ClassVar[float] = 1
     tiny: ClassVar[Mapping[str, Any]] = {"rates": 24, "skip": 400, "steps": 512}
 
+    def __post_init__(self) -> None:
+        if self.lowest >= self.highest:
+            raise InputError(
+                f"`lowest` must be below `highest`, got {self.lowest} and {self.highest}. Swap them."
+            )
+
     def compute(self, work: Work) -> dict[str, xr.Dataset]:
         drawn = {"num_tokens": self.num_tokens, "num_classes": self.num_classes, "dim": self.dim}
         problem = {"family": "sphere", **drawn, "seed": self.seed}

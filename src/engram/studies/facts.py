@@ -58,6 +58,7 @@ class Facts(AbstractStudy):
         "Which constant W tends to, in parameters per fact, as d grows at fixed relations and answers.",
     )
     minutes: ClassVar[float] = 3
+    optional: ClassVar[tuple[str, ...]] = ("start_sizes", "dims", "widths")
     tiny: ClassVar[Mapping[str, Any]] = {
         "subjects": 4, "relations": 2, "answers": 2, "seeds": 2, "start_sizes": [1e-2, 1e-3], "dims": [3, 4],
         "widths": [], "draws": 2,

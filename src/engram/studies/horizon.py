@@ -116,6 +116,12 @@ class Horizon(AbstractStudy):
         """The numbers of steps, evenly spaced in their logarithm."""
         return np.unique(np.geomspace(8, self.longest, self.horizons).round().astype(int))
 
+    def __post_init__(self) -> None:
+        if self.lowest >= self.highest:
+            raise InputError(
+                f"`lowest` must be below `highest`, got {self.lowest} and {self.highest}. Swap them."
+            )
+
     def compute(self, work: Work) -> dict[str, xr.Dataset]:
         T = self.budgets()
         grid = np.geomspace(self.lowest, self.highest, self.rates)

@@ -71,6 +71,7 @@ class Tasks(AbstractStudy):
         "Whether what one problem of two tokens shows of a system holds for many tokens.",
     )
     minutes: ClassVar[float] = 3
+    optional: ClassVar[tuple[str, ...]] = ("imbalances",)
     tiny: ClassVar[Mapping[str, Any]] = {
         "durations": [10.0], "tokens": 3, "classes": 2, "dims": [4], "shares": [0.0, 0.1], "replay_dim": 4, "stage_steps": 60,
         "seeds": 2, "ledgers": 0, "imbalances": [], "rates": [10.0], "steps": 100,
