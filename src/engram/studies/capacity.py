@@ -83,6 +83,13 @@ class Capacity(AbstractStudy):
         "draws": 2,
     }  # fmt: skip
 
+    def __post_init__(self) -> None:
+        for sizes in self.networks:
+            if len(sizes) != 2 or min(sizes) < 1:
+                raise InputError(
+                    f"`networks` must be pairs of a dimension and a width, got {sizes}. Write [[8, 16]]."
+                )
+
     def compute(self, work: Work) -> dict[str, xr.Dataset]:
         parts: dict[str, xr.Dataset] = {}
         for d in sorted(self.best_dims):

@@ -68,6 +68,14 @@ class Storage(AbstractStudy):
         "steps": 20, "num_tokens": 100, "draws": 20, "learned_draws": 2,
     }  # fmt: skip
 
+    def __post_init__(self) -> None:
+        for name in ("dims", "samples"):
+            values = getattr(self, name)
+            if len(set(values)) < 2:  # what has an exponent
+                raise InputError(
+                    f"`{name}` must have two values at least, got {values}. Add a larger one."
+                )
+
     def compute(self, work: Work) -> dict[str, xr.Dataset]:
         law = {
             name: getattr(self, name) for name in ("num_tokens", "num_classes", "exponent", "seed")
