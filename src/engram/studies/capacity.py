@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from engram._checks import InputError
 from engram.plotting import COLOURS, WIDE, new_figure, style
 from engram.studies._held import (
     best_numbers,
