@@ -43,7 +43,7 @@ def test_adams_first_step_is_sign_descents(result):
 def test_theory_expects_what_exact_muon_recalls():
     """Counts add up nearly independent events; the theory itself is right up to a share of order d^-1/2."""
     d, seeds = 32, 6
-    counts = count_recalled(d, [1.0], NAMES, seeds, [], lambda done, total: None).isel(exponent=0)
+    counts = count_recalled(d, [1.0], NAMES, seeds, lambda done, total: None).isel(exponent=0)
     p, tokens = recovery.zipf_ranks(d * d, 1.0)
     q = recovery.recall_probabilities(recovery.muon_signals(p, d, tokens), d, d * d)
     allowed = 4 * np.sqrt(tokens @ (q * (1 - q)) / seeds) + counts["expected"].item() / np.sqrt(d)
@@ -76,7 +76,7 @@ def test_slopes_are_exact_for_power_laws_and_their_intervals_cover():
 
 
 def test_counts_are_those_among_the_frequent_tokens():
-    counts = count_recalled(8, [1.0], ["plain"], 1, [], lambda done, total: None)
+    counts = count_recalled(8, [1.0], ["plain"], 1, lambda done, total: None)
     assert 0 < counts["recalled"].values <= np.ceil(4 * recovery.muon_recall(1.0, 8, 64))
 
 

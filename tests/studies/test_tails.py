@@ -14,7 +14,7 @@ from engram import InputError
 from engram.cli._main import app
 from engram.registry import KINDS, entries
 from engram.studies import read_study, spec_text
-from engram.studies._optimizers import optimizer_tables, plugins_of
+from engram.studies._optimizers import optimizer_tables
 from engram.studies._tail_runs import (
     effective_ranks,
     group_losses,
@@ -22,6 +22,7 @@ from engram.studies._tail_runs import (
     singular_values,
     tenths,
 )
+from engram.studies._work import plugins_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "study_tails.py"
 OWN = """
@@ -146,10 +147,10 @@ def test_a_copied_spec_with_one_changed_line_asks_about_ones_own(result, plugin,
     mine = xr.load_dataset(out / "parts" / "run_0.nc")
     theirs = result.data["race"].sel(optimizer="sign")
     np.testing.assert_array_equal(mine["token_losses"], theirs["token_losses"])
-    before = plugins_of(["my_sign"])
+    before = plugins_in('["my_sign"]')
     plugin.write_text(OWN.replace("jnp.sign(g)", "jnp.sign(g) / 2"))
-    assert plugins_of(["my_sign"]) != before, "a part that another version computed is not kept"
-    assert plugins_of(["sign"]) == []
+    assert plugins_in('["my_sign"]') != before, "a part that another version computed is not kept"
+    assert plugins_in('["sign"]') == []
 
 
 def test_optimizers_are_named_by_what_is_given():

@@ -1,6 +1,5 @@
 """One step from zero on Gaussian associations: what it recalls, counted and expected."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,7 +21,6 @@ def count_recalled(
     exponents: list[float],
     optimizers: list[Any],
     seeds: int,
-    plugins: list[dict[str, str]],
     progress: Callable[[int, int], None],
 ) -> xr.Dataset:
     """How many of the frequent tokens each optimizer's first step recalls, and theory expects of Muon's."""
@@ -43,7 +41,6 @@ def count_recalled(
             "expected": ("exponent", expected),
         },
         {"seed": np.arange(seeds), "exponent": exponents, "optimizer": list(tables), "dim": dim},
-        {"plugins": json.dumps(plugins)},
     )
 
 

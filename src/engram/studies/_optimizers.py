@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engram._checks import InputError
-from engram.registry import check_table, find, origins
+from engram.registry import check_table, find
 
 
 def optimizer_tables(items: Sequence[Any]) -> dict[str, dict[str, Any]]:
@@ -29,10 +29,3 @@ def needs_rate(table: Mapping[str, Any]) -> bool:
     if "learning_rate" in table or "optimizer" not in table:
         return False
     return "learning_rate" in find("optimizer", table["optimizer"]).fields
-
-
-def plugins_of(items: Sequence[Any]) -> list[dict[str, str]]:
-    """The plugins that optimizers are from, with fingerprints: parts are kept while they are the same."""
-    return origins(
-        find("optimizer", table["optimizer"]) for table in optimizer_tables(items).values()
-    )

@@ -1,6 +1,5 @@
 """Runs on Zipf data: token losses and spectra of an optimizer, and theory in the canonical basis."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ _TURNED_STEPS = 8
 
 def race(
     problem: dict[str, Any], table: dict[str, Any], rate: float | None, steps: int, seeds: int,
-    plugins: list[dict[str, str]], progress: Callable[[int, int], None],
+    progress: Callable[[int, int], None],
 ) -> xr.Dataset:  # fmt: skip
     """Token losses along the runs of an optimizer, and the spectra of W and of the updates from there."""
     points = log_spaced(steps, _POINTS)
@@ -48,7 +47,7 @@ def race(
     known = table.get("learning_rate", rate)
     data["learning_rate"] = float(known) if isinstance(known, int | float) else np.nan
     data["probs"] = ("token", zipf(problem["num_tokens"], problem["exponent"]))
-    return data.assign_attrs(plugins=json.dumps(plugins))
+    return data
 
 
 def singular_values(matrices: np.ndarray) -> np.ndarray:

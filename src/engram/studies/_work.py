@@ -122,12 +122,16 @@ def _made_of(function: Any, given: Any) -> str:
     """The fingerprint of all that a part depends on: code, arguments, plugins that they name, versions."""
     code = "" if function is None or _is_ours(function) else Fingerprint(function).hash
     text = json.dumps(given, sort_keys=True, default=_written_out)
-    names = {
-        entry.name: entry for kind in KINDS for entry in entries(kind).values() if entry.origin
-    }
-    plugins = origins(entry for name, entry in sorted(names.items()) if json.dumps(name) in text)
-    parts = [_library(), importlib.metadata.version("jax"), code, text, json.dumps(plugins)]
+    plugins = json.dumps(plugins_in(text))
+    parts = [_library(), importlib.metadata.version("jax"), code, text, plugins]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def plugins_in(text: str) -> list[dict[str, str]]:
+    """The plugins whose names stand in arguments that are written as JSON, with their fingerprints."""
+    own = [each for kind in KINDS for each in entries(kind).values() if each.origin]
+    named = [entry for entry in own if json.dumps(entry.name) in text]
+    return origins(sorted(named, key=lambda entry: str(entry.origin)))
 
 
 def _written_out(value: Any) -> Any:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from engram import plotting
 from engram._checks import InputError
 from engram.studies._first_steps import count_recalled, expected
-from engram.studies._optimizers import optimizer_tables, plugins_of
+from engram.studies._optimizers import optimizer_tables
 from engram.studies._study import AbstractStudy, Row
 from engram.studies._work import Work
 from engram.theory import recovery
@@ -61,7 +61,6 @@ class Muon(AbstractStudy):
         shared: dict[str, Any] = {
             "exponents": self.exponents,
             "optimizers": self.optimizers,
-            "plugins": plugins_of(self.optimizers),
         }
         parts = [
             work.keep(

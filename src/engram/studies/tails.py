@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from engram import plotting
 from engram._checks import InputError
-from engram.studies._optimizers import needs_rate, optimizer_tables, plugins_of
+from engram.studies._optimizers import needs_rate, optimizer_tables
 from engram.studies._study import AbstractStudy, Row
 from engram.studies._tail_runs import (
     LEARNT,
@@ -76,7 +76,7 @@ class Tails(AbstractStudy):
             rate = self._find_rate(work, number, table) if needs_rate(table) else None
             run = work.keep(
                 f"run_{number}", race, problem=self._problem(), table=table, rate=rate, steps=self.steps,
-                seeds=self.seeds, plugins=plugins_of([table]),
+                seeds=self.seeds,
             )  # fmt: skip
             runs.append(run.expand_dims(optimizer=[name]))
         canonical = work.keep(
